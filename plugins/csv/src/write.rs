@@ -57,9 +57,10 @@ impl RecordPlan for Plan {
         output: &mut dyn ByteSink,
         losses: &mut dyn LossSink,
     ) -> Result<Vec<u8>> {
-        let (text, lost) = self.encoder.encode(batches)?;
+        let mut text = String::new();
+        let lost = self.encoder.encode(batches, &mut text, self.compression.blocks(output))?;
         lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
-        self.compression.write(&text, output)?;
+        self.compression.write(text.as_bytes(), output)?;
         Ok(Vec::new())
     }
 }

@@ -48,7 +48,8 @@ impl RecordPlan for Plan {
         output: &mut dyn ByteSink,
         losses: &mut dyn LossSink,
     ) -> Result<Vec<u8>> {
-        let (text, lost) = self.lines.encode(batches)?;
+        let mut text = Vec::new();
+        let lost = self.lines.encode(batches, &mut text, self.compression.blocks(output))?;
         lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
         self.compression.write(&text, output)?;
         Ok(Vec::new())

@@ -6,13 +6,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tensorferry_row_text::MIN_BLOCK_BYTES;
 use tensorferry_row_text::json::{self, NonFinite};
 use tensorferry_sdk::arrow_array::cast::AsArray;
-use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch};
+use tensorferry_sdk::arrow_array::{
+    Array, ArrayRef, LargeStringArray, RecordBatch, StringArray, StringViewArray,
+};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
 use tensorferry_sdk::records::type_text;
-use tensorferry_sdk::records::value_text::ValueTexts;
-use tensorferry_sdk::{Error, Loss, LossKind, Result, Severity};
+use tensorferry_sdk::records::value_text::{ValueTexts, any_byte};
+use tensorferry_sdk::{ByteSink, Error, Loss, LossKind, Result, Severity};
 
 pub(super) struct Encoder {
     columns: Vec<Column>,
@@ -31,6 +34,9 @@ struct Column {
     form: ColumnForm,
     /// Type that values are cast to before they are written.
     plain: Option<DataType>,
+    /// Whether the values are numbers, times or base64, whose texts consist of [`is_plain`]
+    /// characters.
+    is_plain: bool,
 }
 
 /// Text form of the values of a column.
@@ -79,25 +85,31 @@ impl Encoder {
 
     /// Returns the line that contains the column names.
     pub(super) fn header(&self) -> Result<Vec<u8>> {
-        let mut line = Vec::new();
+        let mut line = String::new();
         for (number, column) in self.columns.iter().enumerate() {
             if number > 0 {
-                line.push(self.dialect.delimiter);
+                line.push(self.dialect.delimiter.into());
             }
             self.put(column.field.name(), "", &mut line)?;
         }
-        line.push(b'\n');
-        Ok(line)
+        line.push('\n');
+        Ok(line.into_bytes())
     }
 
-    /// Returns the lines for the rows in `batches`, and the losses that encoding the values caused.
-    pub(super) fn encode(&self, batches: &[RecordBatch]) -> Result<(Vec<u8>, Vec<Loss>)> {
-        let mut text = Vec::new();
+    /// Appends the lines for the rows in `batches` to `text`. Returns the losses that encoding the
+    /// values caused. If `blocks` is set, it receives the text in blocks, except for the last block.
+    pub(super) fn encode(
+        &self,
+        batches: &[RecordBatch],
+        text: &mut String,
+        mut blocks: Option<&mut dyn ByteSink>,
+    ) -> Result<Vec<Loss>> {
         let mut kinds = vec![Kind::None; self.columns.len()];
         let mut losses = Vec::new();
         let mut has_far_date = vec![false; self.columns.len()];
         let (mut has_empty_row, mut has_value) = (false, false);
-        let mut cell = String::new();
+        let Dialect { delimiter, quote } = self.dialect;
+        let is_plain_dialect = !is_plain(delimiter) && !quote.is_some_and(is_plain);
         for batch in batches {
             let mut arrays = Vec::with_capacity(self.columns.len());
             for column in &self.columns {
@@ -105,43 +117,59 @@ impl Encoder {
                 let array = array.ok_or_else(|| Error::plugin("a batch does not match the schema"))?;
                 arrays.push(column.plain_of(array)?);
             }
-            let mut values = Vec::with_capacity(self.columns.len());
+            let mut cells = Vec::with_capacity(self.columns.len());
             for (column, array) in self.columns.iter().zip(&arrays) {
-                values.push(column.values(array)?);
+                let is_plain = is_plain_dialect && column.is_plain;
+                cells.push((array.nulls(), column.values(array)?, column.form, is_plain));
                 if column.form == ColumnForm::Json && json::repeats_keys(array) {
                     losses.push(json::repeated_keys(column.field.name()));
                 }
             }
             for row in 0..batch.num_rows() {
-                let columns = self.columns.iter().zip(&arrays).zip(&mut values).zip(&mut kinds);
-                for (number, (((column, array), values), kind)) in columns.enumerate() {
+                for (number, (nulls, values, form, is_plain)) in cells.iter().enumerate() {
                     if number > 0 {
-                        text.push(self.dialect.delimiter);
+                        text.push(delimiter.into());
                     }
-                    if array.is_null(row) || *array.data_type() == DataType::Null {
+                    if matches!(values, Values::Null) || nulls.is_some_and(|nulls| nulls.is_null(row)) {
                         // Some readers do not treat an empty line as a row.
                         if self.columns.len() == 1 && self.null.is_empty() {
                             has_empty_row = true;
-                            text.extend_from_slice(self.empty_row()?);
+                            text.push_str(self.empty_row()?);
                         } else {
-                            text.extend_from_slice(self.null.as_bytes());
+                            text.push_str(&self.null);
                         }
                         continue;
                     }
-                    cell.clear();
-                    let value =
-                        values.of(row, &mut cell).map_err(|error| error.column(column.field.name()))?;
-                    has_far_date[number] |= column.form == ColumnForm::Date && value.starts_with(['+', '-']);
-                    // In a column of numbers, booleans or dates, a quoted empty string is read as a
-                    // null.
-                    has_value |= matches!(column.form, ColumnForm::Shown | ColumnForm::Date);
-                    if column.form == ColumnForm::Text && *kind != Kind::Text {
-                        *kind = kind.and(Kind::of(value.as_bytes()));
-                    }
-                    self.put(value, &self.null, &mut text)
-                        .map_err(|error| error.column(column.field.name()))?;
+                    let written = if let Some(value) = values.text(row) {
+                        if *form == ColumnForm::Text && kinds[number] != Kind::Text {
+                            kinds[number] = kinds[number].and(Kind::of(value.as_bytes()));
+                        }
+                        self.put(value, &self.null, text)
+                    } else {
+                        let start = text.len();
+                        values.write(row, text).and_then(|()| {
+                            let value = &text[start..];
+                            has_far_date[number] |=
+                                *form == ColumnForm::Date && value.starts_with(['+', '-']);
+                            // In a column of numbers, booleans or dates, a quoted empty string is read
+                            // as a null.
+                            has_value |= matches!(form, ColumnForm::Shown | ColumnForm::Date);
+                            if *is_plain && !value.is_empty() && value != self.null {
+                                return Ok(());
+                            }
+                            let value = text.split_off(start);
+                            self.put(&value, &self.null, text)
+                        })
+                    };
+                    written.map_err(|error| error.column(self.columns[number].field.name()))?;
                 }
-                text.push(b'\n');
+                text.push('\n');
+                if text.len() >= MIN_BLOCK_BYTES
+                    && let Some(blocks) = &mut blocks
+                {
+                    blocks.write(text.as_bytes())?;
+                    text.clear();
+                }
             }
         }
         let far = self.columns.iter().zip(&has_far_date).filter(|(_, is_far)| **is_far);
@@ -150,7 +178,7 @@ impl Encoder {
             changed(column.field.name(), why)
         }));
         losses.extend(self.losses(&kinds, self.loses_nulls(has_empty_row, has_value, has_far_date[0])));
-        Ok((text, losses))
+        Ok(losses)
     }
 
     /// Returns whether nulls in a schema with a single column are read back as empty strings. Such
@@ -183,42 +211,49 @@ impl Encoder {
     }
 
     /// Returns a row with a single null.
-    fn empty_row(&self) -> Result<&'static [u8]> {
+    fn empty_row(&self) -> Result<&'static str> {
         match self.dialect.quote {
-            Some(b'"') => Ok(b"\"\""),
-            Some(b'\'') => Ok(b"''"),
+            Some(b'"') => Ok("\"\""),
+            Some(b'\'') => Ok("''"),
             _ => Err(Error::unsupported("a null in the only column needs a word").hint("pass -o nulls=WORD")),
         }
     }
 
     /// Appends a value to `text`. Quotes the value if it would otherwise be read differently.
-    fn put(&self, value: &str, null: &str, text: &mut Vec<u8>) -> Result<()> {
-        let Dialect { delimiter, quote } = self.dialect;
-        let bytes = value.as_bytes();
-        let is_special =
-            |byte: &u8| *byte == delimiter || matches!(byte, b'\n' | b'\r') || quote == Some(*byte);
-        let takes_quotes = bytes.is_empty() || value == null || bytes.iter().any(is_special)
+    fn put(&self, value: &str, null: &str, text: &mut String) -> Result<()> {
+        let takes_quotes = value.is_empty() || value == null || self.has_special(value.as_bytes())
             // Without quotes, a byte order mark at the start of the file would be dropped.
             || value.starts_with('\u{feff}');
-        match quote {
-            _ if !takes_quotes => text.extend_from_slice(bytes),
-            None => {
-                return Err(Error::unsupported("a value needs quotes, but they are disabled")
-                    .found(format!("{value:.40?}")));
-            }
-            Some(quote) => {
-                text.push(quote);
-                for byte in bytes {
-                    text.push(*byte);
-                    if *byte == quote {
-                        text.push(quote);
-                    }
-                }
-                text.push(quote);
-            }
+        if !takes_quotes {
+            text.push_str(value);
+            return Ok(());
         }
+        let Some(quote) = self.dialect.quote.map(char::from) else {
+            return Err(Error::unsupported("a value needs quotes, but they are disabled")
+                .found(format!("{value:.40?}")));
+        };
+        text.push(quote);
+        for (number, part) in value.split(quote).enumerate() {
+            if number > 0 {
+                text.extend([quote, quote]);
+            }
+            text.push_str(part);
+        }
+        text.push(quote);
         Ok(())
     }
+
+    /// Returns whether a value contains a delimiter, a quote or a line end.
+    fn has_special(&self, value: &[u8]) -> bool {
+        let Dialect { delimiter, quote } = self.dialect;
+        let quote = quote.unwrap_or(delimiter);
+        any_byte(value, |byte| (byte == delimiter) | (byte == quote) | (byte == b'\n') | (byte == b'\r'))
+    }
+}
+
+/// Returns whether a byte can occur in the text of a number, boolean, time or base64 value.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b' ' | b'+' | b'-' | b'.' | b':' | b'/' | b'=')
 }
 
 impl Column {
@@ -267,7 +302,9 @@ impl Column {
             DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => ColumnForm::Date,
             _ => ColumnForm::Shown,
         };
-        let column = Self { place, field: field.clone(), form, plain };
+        let is_plain =
+            form == ColumnForm::Base64 || data_type.is_primitive() || *data_type == DataType::Boolean;
+        let column = Self { place, field: field.clone(), form, plain, is_plain };
         (form != ColumnForm::Json || json::is_json_representable(&column.plain_field())).then_some(column)
     }
 
@@ -284,39 +321,47 @@ impl Column {
     }
 
     fn values<'a>(&self, array: &'a ArrayRef) -> Result<Values<'a>> {
-        Ok(match self.form {
-            ColumnForm::Text => Values::Text(array),
-            ColumnForm::Base64 => Values::Base64(array),
-            ColumnForm::Shown | ColumnForm::Date | ColumnForm::Time => {
-                Values::Shown(ValueTexts::new(array.as_ref()).map_err(|error| refused(&error))?)
-            }
-            ColumnForm::Json => {
+        Ok(match array.data_type() {
+            DataType::Null => Values::Null,
+            DataType::Utf8 => Values::Text(array.as_string()),
+            DataType::LargeUtf8 => Values::LargeText(array.as_string()),
+            DataType::Utf8View => Values::TextView(array.as_string_view()),
+            _ if self.form == ColumnForm::Base64 => Values::Base64(array),
+            _ if self.form == ColumnForm::Json => {
                 let texts = json::texts(&self.plain_field(), array.as_ref(), NonFinite::Quoted)?;
                 let text = |text| String::from_utf8(text).map_err(|_| Error::plugin("JSON is not UTF-8"));
                 Values::Json(texts.into_iter().map(text).collect::<Result<_>>()?)
             }
+            _ => Values::Shown(ValueTexts::new(array.as_ref()).map_err(|error| refused(&error))?),
         })
     }
 }
 
 enum Values<'a> {
-    Text(&'a ArrayRef),
+    Null,
+    Text(&'a StringArray),
+    LargeText(&'a LargeStringArray),
+    TextView(&'a StringViewArray),
+    Json(Vec<String>),
     Base64(&'a ArrayRef),
     Shown(ValueTexts<'a>),
-    Json(Vec<String>),
 }
 
 impl Values<'_> {
-    fn of<'b>(&'b self, row: usize, cell: &'b mut String) -> Result<&'b str> {
+    /// Returns a value that exists as text, or `None` if it must be written first.
+    fn text(&self, row: usize) -> Option<&str> {
         match self {
-            Self::Text(array) => {
-                return Ok(match array.data_type() {
-                    DataType::Utf8 => array.as_string::<i32>().value(row),
-                    DataType::LargeUtf8 => array.as_string::<i64>().value(row),
-                    _ => array.as_string_view().value(row),
-                });
-            }
-            Self::Json(texts) => return Ok(&texts[row]),
+            Self::Text(array) => Some(array.value(row)),
+            Self::LargeText(array) => Some(array.value(row)),
+            Self::TextView(array) => Some(array.value(row)),
+            Self::Json(texts) => Some(&texts[row]),
+            Self::Null | Self::Base64(_) | Self::Shown(_) => None,
+        }
+    }
+
+    /// Appends a value that does not exist as text.
+    fn write(&self, row: usize, text: &mut String) -> Result<()> {
+        match self {
             Self::Base64(array) => {
                 let bytes = match array.data_type() {
                     DataType::Binary => array.as_binary::<i32>().value(row),
@@ -324,13 +369,12 @@ impl Values<'_> {
                     DataType::BinaryView => array.as_binary_view().value(row),
                     _ => array.as_fixed_size_binary().value(row),
                 };
-                STANDARD.encode_string(bytes, cell);
+                STANDARD.encode_string(bytes, text);
+                Ok(())
             }
-            Self::Shown(shown) => {
-                shown.write(row, cell).map_err(|error| refused(&error))?;
-            }
+            Self::Shown(shown) => shown.write(row, text).map_err(|error| refused(&error)),
+            Self::Null | Self::Text(_) | Self::LargeText(_) | Self::TextView(_) | Self::Json(_) => Ok(()),
         }
-        Ok(cell)
     }
 }
 

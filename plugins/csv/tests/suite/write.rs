@@ -43,6 +43,64 @@ fn values_are_in_quotes_where_they_take_them() {
     assert_eq!(text, b"1\ttrue\nNA\tfalse\n");
 }
 
+/// Tests that numbers and times are quoted if a delimiter, a quote or the text for a null makes it
+/// necessary.
+#[test]
+fn numbers_are_in_quotes_where_they_take_them() {
+    let batch = rows(vec![
+        ("a", Arc::new(Int64Array::from(vec![Some(-12), None])) as ArrayRef),
+        ("b", Arc::new(Float64Array::from(vec![0.5, 1e300]))),
+        ("c", Arc::new(TimestampMillisecondArray::from(vec![0, 1]))),
+        ("d", Arc::new(BinaryArray::from(vec![&b"\xff"[..], b""]))),
+        ("e", Arc::new(BooleanArray::from(vec![true, false]))),
+    ]);
+    for (options, expected) in [
+        (
+            &[("nulls", "-12")][..],
+            "\"-12\",0.5,1970-01-01T00:00:00,/w==,true\n-12,1e300,1970-01-01T00:00:00.001,\"\",false\n",
+        ),
+        (
+            &[("nulls", "true")],
+            "-12,0.5,1970-01-01T00:00:00,/w==,\"true\"\ntrue,1e300,1970-01-01T00:00:00.001,\"\",false\n",
+        ),
+        (
+            &[("delimiter", ".")],
+            "-12.\"0.5\".1970-01-01T00:00:00./w==.true\n.1e300.\"1970-01-01T00:00:00.001\".\"\".false\n",
+        ),
+        (
+            &[("delimiter", "e")],
+            "-12e0.5e1970-01-01T00:00:00e/w==e\"true\"\ne\"1e300\"e1970-01-01T00:00:00.001e\"\"e\"false\"\n",
+        ),
+        (
+            &[("quote", "-")],
+            "---12-,0.5,-1970--01--01T00:00:00-,/w==,true\n,1e300,-1970--01--01T00:00:00.001-,--,false\n",
+        ),
+        (
+            &[("quote", "=")],
+            "-12,0.5,1970-01-01T00:00:00,=/w=====,true\n,1e300,1970-01-01T00:00:00.001,==,false\n",
+        ),
+    ] {
+        let options: Vec<_> = options.iter().copied().chain([("header", "false")]).collect();
+        let (text, _) = write(std::slice::from_ref(&batch), "out.csv", &options).unwrap();
+        assert_eq!(String::from_utf8(text).unwrap(), expected, "{options:?}");
+    }
+}
+
+/// Tests that a text that is written in several blocks is the same as in one block.
+#[test]
+fn long_pieces_are_written_whole() {
+    let batch = rows(vec![
+        ("a", Arc::new(Int64Array::from_iter_values(0..100_000)) as ArrayRef),
+        ("b", Arc::new(StringArray::from_iter_values((0..100_000).map(|row| format!("row {row}"))))),
+    ]);
+    let expected =
+        "a,b\n".to_owned() + &(0..100_000).map(|row| format!("{row},row {row}\n")).collect::<String>();
+    let (text, _) = write(std::slice::from_ref(&batch), "out.csv", &[]).unwrap();
+    assert!(text == expected.as_bytes());
+    let (zstd, _) = write(&[batch], "out.csv.zst", &[]).unwrap();
+    assert!(zstd::stream::decode_all(&zstd[..]).unwrap() == text);
+}
+
 #[test]
 fn texts_that_look_like_numbers_are_a_loss() {
     let texts = |of: &[&str]| rows(vec![("a", Arc::new(StringArray::from_iter_values(of)) as ArrayRef)]);

@@ -1,14 +1,15 @@
 //! Encodes rows as lines.
 
 use super::values::{ValueLosses, changed};
-use arrow_json::writer::{LineDelimited, WriterBuilder, make_encoder};
+use arrow_json::writer::make_encoder;
 use std::collections::HashSet;
 use std::sync::Arc;
+use tensorferry_row_text::MIN_BLOCK_BYTES;
 use tensorferry_row_text::json::{JsonEncoders, NonFinite, has_fractions};
-use tensorferry_sdk::arrow_array::{RecordBatch, new_empty_array};
-use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef, Schema};
+use tensorferry_sdk::arrow_array::{RecordBatch, StructArray, new_empty_array};
+use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
 use tensorferry_sdk::records::{has_type, type_text};
-use tensorferry_sdk::{Error, Loss, LossKind, Result};
+use tensorferry_sdk::{ByteSink, Error, Loss, LossKind, Result};
 
 #[derive(Debug)]
 pub(super) struct Lines {
@@ -83,28 +84,40 @@ fn is_union(data_type: &DataType) -> bool {
 }
 
 impl Lines {
-    /// Returns the lines for the rows in `batches`, and the losses that encoding the values caused.
-    pub(super) fn encode(&self, batches: &[RecordBatch]) -> Result<(Vec<u8>, Vec<Loss>)> {
+    /// Appends the lines for the rows in `batches` to `text`. Returns the losses that encoding the
+    /// values caused. If `blocks` is set, it receives the text in blocks, except for the last block.
+    pub(super) fn encode(
+        &self,
+        batches: &[RecordBatch],
+        text: &mut Vec<u8>,
+        mut blocks: Option<&mut dyn ByteSink>,
+    ) -> Result<Vec<Loss>> {
         let refused = |error: ArrowError| {
             Error::unsupported(error.to_string()).context("JSON cannot represent these rows")
         };
-        let mut text = Vec::new();
         let mut losses = ValueLosses::default();
         let encoders = JsonEncoders::new(NonFinite::Quoted);
-        let mut writer = WriterBuilder::new()
-            .with_explicit_nulls(self.nulls)
-            .with_encoder_factory(Arc::new(encoders.clone()))
-            .build::<_, LineDelimited>(&mut text);
+        let options = encoders.options(self.nulls);
         for batch in batches {
             let projected =
                 self.kept.as_ref().map(|kept| batch.project(kept)).transpose().map_err(refused)?;
             let batch = projected.as_ref().unwrap_or(batch);
             losses.examine(batch);
-            writer.write(batch).map_err(refused)?;
+            let rows = StructArray::from(batch.clone());
+            let field = Arc::new(Field::new_struct("", rows.fields().clone(), false));
+            let mut encoder = make_encoder(&field, &rows, &options).map_err(refused)?;
+            for row in 0..batch.num_rows() {
+                encoder.encode(row, text);
+                text.push(b'\n');
+                if text.len() >= MIN_BLOCK_BYTES
+                    && let Some(blocks) = &mut blocks
+                {
+                    blocks.write(text)?;
+                    text.clear();
+                }
+            }
             encoders.check_batch(batch)?;
         }
-        writer.finish().map_err(refused)?;
-        drop(writer);
-        Ok((text, losses.losses()))
+        Ok(losses.losses())
     }
 }

@@ -86,9 +86,12 @@ impl FloatKinds {
         });
     }
 
-    fn floats<T: ArrowPrimitiveType>(&mut self, array: &dyn Array, is_finite: fn(T::Native) -> bool) {
+    fn floats<T: ArrowPrimitiveType>(&mut self, array: &dyn Array, is_finite: impl Fn(T::Native) -> bool) {
         let values = array.as_primitive::<T>();
-        let finite = values.iter().flatten().filter(|&value| is_finite(value)).count();
+        let finite = match values.nulls().filter(|nulls| nulls.null_count() > 0) {
+            Some(_) => values.iter().flatten().filter(|&value| is_finite(value)).count(),
+            None => values.values().iter().filter(|&&value| is_finite(value)).count(),
+        };
         self.strings |= finite < values.len() - values.null_count();
         self.numbers |= finite > 0;
     }

@@ -32,6 +32,24 @@ fn what_json_cannot_say_is_said_in_strings() {
     assert_eq!(written.lines().collect::<Vec<_>>(), expected);
 }
 
+/// Tests that characters are escaped at any place of a text, and that a text that is written in
+/// several blocks is the same as in one block.
+#[test]
+fn texts_are_escaped_in_each_block() {
+    let texts: Vec<_> = (0..20_000)
+        .map(|row| {
+            let special = ['\0', '\u{1f}', ' ', '"', '\\', '\u{7f}', 'ä'][row % 7];
+            format!("{}{special}{}", "a".repeat(row % 20), "b".repeat(row % 23))
+        })
+        .collect();
+    let expected: String =
+        texts.iter().map(|text| format!("{{\"a\":{}}}\n", serde_json::to_string(text).unwrap())).collect();
+    let batch = rows(vec![("a", Arc::new(StringArray::from(texts)) as ArrayRef)]);
+    assert!(lines(&batch) == expected);
+    let (zstd, _) = write(&[batch], "out.jsonl.zst", &[]).unwrap();
+    assert!(zstd::stream::decode_all(&zstd[..]).unwrap() == expected.as_bytes());
+}
+
 #[test]
 fn what_is_lost_is_said() {
     let field = |name: &str| Field::new(name, DataType::Int64, name == "value");

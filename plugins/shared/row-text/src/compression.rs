@@ -60,6 +60,10 @@ impl CompressionOptions {
     }
 }
 
+/// Writers pass uncompressed text on in blocks of at least this many bytes, which stay in the
+/// processor's cache until they are written.
+pub const MIN_BLOCK_BYTES: usize = 256 << 10;
+
 /// The codec and the compression level of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compression {
@@ -82,6 +86,12 @@ impl Compression {
     #[must_use]
     pub fn is_none(self) -> bool {
         self.codec == Codec::Plain
+    }
+
+    /// Returns `output` if a piece of text can be written to it in blocks. A compressed piece is
+    /// compressed as a whole.
+    pub fn blocks(self, output: &mut dyn ByteSink) -> Option<&mut dyn ByteSink> {
+        self.is_none().then_some(output)
     }
 
     /// Compresses a piece of text into `output`.

@@ -14,7 +14,7 @@ mod text_file;
 
 pub use codec::{Codec, beginning, shard_files, uncompressed_name, with_suffixes};
 pub use column_losses::ColumnLosses;
-pub use compression::{Compression, CompressionOptions};
+pub use compression::{Compression, CompressionOptions, MIN_BLOCK_BYTES};
 pub use decompressed::{DecompressedReader, SourceRead, damage_error, max_expanded_len};
 pub use scan_all::scan_all;
 pub use text_file::TextFile;
