@@ -120,7 +120,8 @@ impl Encoder {
             let mut cells = Vec::with_capacity(self.columns.len());
             for (column, array) in self.columns.iter().zip(&arrays) {
                 let is_plain = is_plain_dialect && column.is_plain;
-                cells.push((array.nulls(), column.values(array)?, column.form, is_plain));
+                let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+                cells.push((nulls, column.values(array)?, column.form, is_plain));
                 if column.form == ColumnForm::Json && json::repeats_keys(array) {
                     losses.push(json::repeated_keys(column.field.name()));
                 }
@@ -148,13 +149,13 @@ impl Encoder {
                     } else {
                         let start = text.len();
                         values.write(row, text).and_then(|()| {
-                            let value = &text[start..];
+                            let value = &text.as_bytes()[start..];
                             has_far_date[number] |=
-                                *form == ColumnForm::Date && value.starts_with(['+', '-']);
+                                *form == ColumnForm::Date && matches!(value, [b'+' | b'-', ..]);
                             // In a column of numbers, booleans or dates, a quoted empty string is read
                             // as a null.
                             has_value |= matches!(form, ColumnForm::Shown | ColumnForm::Date);
-                            if *is_plain && !value.is_empty() && value != self.null {
+                            if *is_plain && !value.is_empty() && value != self.null.as_bytes() {
                                 return Ok(());
                             }
                             let value = text.split_off(start);
