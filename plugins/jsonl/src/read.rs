@@ -1,13 +1,17 @@
 //! The reader. It first infers the schema from every line, unless the options set the schema or
-//! limit the number of lines. Each range of lines becomes a split.
+//! limit the number of lines. If the input is read only once, the reader infers the schema from the
+//! first lines of each range, and the streams check every line. Each range of lines becomes a split.
 
 mod blocks;
+mod columns;
+mod cursor;
 mod decode;
 mod fault;
 mod infer;
 mod line_range;
 mod number_text;
 mod numbers;
+mod objects;
 mod schema_file;
 mod stream;
 mod surrogates;
@@ -18,12 +22,12 @@ use crate::options::ReadOptions;
 use crate::{LOOSE_SUFFIX, SUFFIXES};
 use line_range::LineRange;
 use std::sync::Arc;
-use stream::Checks;
+use stream::{Basis, Checks};
 use tensorferry_row_text::ColumnLosses;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::file_name::{self, entry_files};
 use tensorferry_sdk::records::{BatchStream, RecordReader, RecordSet, ScanRequest, Split};
-use tensorferry_sdk::{Context, Error, Limits, LossSink, Result, Source};
+use tensorferry_sdk::{Context, Error, Limits, LossSink, Purpose, Result, Source};
 use values_seen::ValuesSeen;
 
 /// Reason for a loss: objects repeat a key.
@@ -45,19 +49,24 @@ impl RecordReader for Reader {
             context.check_cancelled()?;
             ranges.extend(line_range::of_file(&source, &name, context.limits())?);
         }
-        let schema = match &self.0.schema {
-            Some(path) => schema_file::read(path, context)?,
-            None => {
-                let inferred = infer::infer(&mut ranges, self.0.infer, context)?;
-                inferred.losses.into_iter().try_for_each(|loss| losses.loss(loss))?;
-                inferred.schema
+        let (schema, basis) = match (&self.0.schema, self.0.infer) {
+            (Some(path), _) => (schema_file::read(path, context)?, Basis::Given),
+            (None, max) => {
+                let is_once = max.is_none() && context.purpose().has(Purpose::ONCE);
+                match is_once.then(|| infer::guess(&ranges, context)).flatten() {
+                    Some(schema) => (schema, Basis::SampledLines),
+                    None => {
+                        let inferred = infer::infer(&mut ranges, max, context)?;
+                        inferred.losses.into_iter().try_for_each(|loss| losses.loss(loss))?;
+                        (inferred.schema, if max.is_none() { Basis::AllLines } else { Basis::Given })
+                    }
+                }
             }
         };
         let splits = ranges.iter().map(LineRange::split).collect();
         let given = self.0.schema.is_some().then(|| ValuesSeen::new(&schema));
-        let is_scanned = self.0.schema.is_none() && self.0.infer.is_none();
         let (losses, limits) = (ColumnLosses::default(), context.limits().clone());
-        Ok(Box::new(JsonlSet { schema, given, is_scanned, losses, ranges, splits, limits }))
+        Ok(Box::new(JsonlSet { schema, given, basis, losses, ranges, splits, limits }))
     }
 }
 
@@ -66,8 +75,7 @@ struct JsonlSet {
     /// Record of the columns for which values were read. It exists only if the user set the schema.
     /// In this case, keys that are not in the schema are skipped, which is not a loss.
     given: Option<ValuesSeen>,
-    /// Whether the schema was inferred from every line.
-    is_scanned: bool,
+    basis: Basis,
     losses: ColumnLosses,
     ranges: Vec<LineRange>,
     splits: Vec<Split>,
@@ -86,12 +94,15 @@ impl RecordSet for JsonlSet {
     /// Skips lines before the first requested row, and decodes only the requested keys.
     fn scan(&self, split: usize, scan: &ScanRequest) -> Result<BatchStream> {
         let range = self.ranges.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
-        // With an inferred schema, a key that is not in the schema would be lost, so it is an
-        // error. If only some columns are requested, other keys are ignored.
-        let is_strict = self.given.is_none() && scan.columns.is_none();
         let checks = Checks {
-            is_strict,
-            is_scanned: self.is_scanned,
+            // With an inferred schema, a key that is not in the schema would be lost, so it is an
+            // error. If only some columns are requested, other keys are ignored, unless the lines
+            // have not been checked.
+            is_strict: match self.basis {
+                Basis::SampledLines => true,
+                _ => self.given.is_none() && scan.columns.is_none(),
+            },
+            basis: self.basis,
             seen: self.given.clone(),
             losses: self.losses.clone(),
         };

@@ -1,7 +1,8 @@
 //! Decoders for base64, and for numbers and times that the decoders of `arrow_json` would read
 //! incorrectly.
 
-use arrow_json::reader::{ArrayDecoder, DecoderContext, DecoderFactory, Tape, TapeElement};
+use super::surrogates;
+use arrow_json::reader::{ArrayDecoder, Decoder, DecoderContext, DecoderFactory, Tape, TapeElement};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::collections::HashMap;
@@ -14,18 +15,40 @@ use tensorferry_sdk::arrow_array::builder::{
 };
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::types::Float64Type;
-use tensorferry_sdk::arrow_array::{Array as _, ArrayRef, make_array, new_null_array};
-use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef, Fields, SchemaRef};
+use tensorferry_sdk::arrow_array::{Array as _, ArrayRef, RecordBatch, make_array};
+use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef, Fields};
+
+/// Decodes lines that contain `rows` rows. After an error, the decoder cannot be used.
+pub(super) fn decode_lines(
+    decoder: &mut Decoder,
+    text: &[u8],
+    rows: usize,
+) -> Result<RecordBatch, ArrowError> {
+    let joined = surrogates::joined(text);
+    let mut rest = &*joined;
+    while !rest.is_empty() {
+        let read = decoder.decode(rest)?;
+        if read == 0 {
+            break;
+        }
+        rest = &rest[read..];
+    }
+    let others = || ArrowError::JsonError("a line does not contain exactly one object".to_owned());
+    if !rest.trim_ascii().is_empty() || decoder.has_partial_record() {
+        return Err(others());
+    }
+    decoder.flush()?.filter(|batch| batch.num_rows() == rows).ok_or_else(others)
+}
 
 /// A float represents all integers up to this value exactly.
 const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 /// A factory for decoders that differ from those of `arrow_json`. Bytes are decoded from base64
 /// instead of hexadecimal digits. A value that the type cannot represent is rejected instead of
-/// truncated. A column that is absent from a batch takes no time per row.
+/// truncated.
 #[derive(Debug)]
 pub(super) struct ExactDecoders {
-    schema: SchemaRef,
+    fields: Fields,
     losses: ColumnLosses,
     looks_at_keys: bool,
     /// Number of columns for which `arrow_json` has created, or started to create, a decoder.
@@ -35,20 +58,19 @@ pub(super) struct ExactDecoders {
 }
 
 impl ExactDecoders {
-    /// Creates a factory for a schema. If `looks_at_keys` is set, the decoders report a loss for
+    /// Creates a factory for columns. If `looks_at_keys` is set, the decoders report a loss for
     /// objects that repeat or lack keys of the schema.
-    pub(super) fn new(schema: &SchemaRef, losses: ColumnLosses, looks_at_keys: bool) -> Self {
-        Self { schema: schema.clone(), losses, looks_at_keys, columns: AtomicUsize::new(0) }
+    pub(super) fn new(fields: &Fields, losses: ColumnLosses, looks_at_keys: bool) -> Self {
+        Self { fields: fields.clone(), losses, looks_at_keys, columns: AtomicUsize::new(0) }
     }
 
     /// Returns the column that contains a field, or `None` for the struct of all columns.
     fn column(&self, field: &FieldRef) -> Option<String> {
-        let fields = self.schema.fields();
         let begun = self.columns.load(Ordering::Relaxed);
-        let is_next = fields.get(begun).is_some_and(|next| Arc::ptr_eq(next, field));
+        let is_next = self.fields.get(begun).is_some_and(|next| Arc::ptr_eq(next, field));
         let begun = begun + usize::from(is_next);
         self.columns.store(begun, Ordering::Relaxed);
-        Some(fields.get(begun.checked_sub(1)?)?.name().clone())
+        Some(self.fields.get(begun.checked_sub(1)?)?.name().clone())
     }
 }
 
@@ -87,33 +109,7 @@ impl DecoderFactory for ExactDecoders {
         } else {
             context.make_builtin_decoder(field, is_nullable)?
         };
-        if !is_nullable {
-            return Ok(Some(decoder));
-        }
-        let data_type = field.data_type().clone();
-        Ok(Some(Box::new(SparseDecoder { decoder, absent: new_null_array(&data_type, 0) })))
-    }
-}
-
-/// A decoder for columns that are absent from most batches. For example, objects with a few
-/// different keys each can produce thousands of columns.
-struct SparseDecoder {
-    decoder: Box<dyn ArrayDecoder>,
-    /// Cached array of nulls for batches without the column. Most of these batches have the same
-    /// length.
-    absent: ArrayRef,
-}
-
-impl ArrayDecoder for SparseDecoder {
-    fn decode(&mut self, tape: &Tape<'_>, pos: &[u32]) -> Result<ArrayRef, ArrowError> {
-        // Position 0 on the tape is the null for absent values.
-        if pos.iter().any(|&place| place != 0) {
-            return self.decoder.decode(tape, pos);
-        }
-        if self.absent.len() != pos.len() {
-            self.absent = new_null_array(self.absent.data_type(), pos.len());
-        }
-        Ok(self.absent.clone())
+        Ok(Some(decoder))
     }
 }
 

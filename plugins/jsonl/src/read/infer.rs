@@ -1,6 +1,7 @@
-//! Infers the schema by scanning every line. Ranges are scanned in parallel.
+//! Infers the schema by scanning every line, or guesses it from the first lines of each range.
+//! Ranges are scanned in parallel.
 
-use super::blocks::Blocks;
+use super::blocks::{Block, Blocks};
 use super::line_range::LineRange;
 use super::value_type::{Conflict, LineNotes, Objects, TypeSeed, ValueType};
 use super::{fault, number_text};
@@ -17,6 +18,8 @@ use tensorferry_sdk::{Context, Error, Loss, LossKind, Result};
 /// Number of lines, and of bytes, between checks for cancellation.
 const ROWS: usize = 4096;
 const BYTES: u64 = 4 << 20;
+/// Number of bytes at the beginning of a range that are scanned for a guess.
+const SAMPLE: u64 = 512 << 10;
 
 /// A schema that fits all scanned lines, and the losses of the scan.
 pub(super) struct Inferred {
@@ -76,6 +79,32 @@ pub(super) fn infer(ranges: &mut [LineRange], max: Option<u64>, context: &dyn Co
     Ok(Inferred { schema: Arc::new(Schema::new(fields)), losses })
 }
 
+/// Guesses the schema from the first lines of each range. Returns `None` if these lines have an
+/// error or a loss, or if the other lines are likely to change the schema.
+pub(super) fn guess(ranges: &[LineRange], context: &dyn Context) -> Option<SchemaRef> {
+    if ranges.iter().all(|range| range.len() <= SAMPLE) {
+        return None;
+    }
+    let mut all = object();
+    let sampled = scan_all(ranges, context, |range| sample(range, context));
+    for (index, sampled) in sampled.into_iter().enumerate() {
+        let sampled = sampled.ok().filter(|sampled| sampled.repeated.is_empty())?;
+        let columns = all.columns();
+        all.merge(sampled.kind).ok()?;
+        // Keys are in the order in which they first occur. Lines of earlier ranges that are not in
+        // the sample may contain a new key.
+        if index > 0 && all.columns() > columns {
+            return None;
+        }
+    }
+    if !all.is_certain() || all.columns() > context.limits().columns {
+        return None;
+    }
+    let mut losses = Vec::new();
+    let fields = all.fields("", &mut losses);
+    losses.is_empty().then(|| Arc::new(Schema::new(fields)))
+}
+
 fn object() -> ValueType {
     ValueType::Object(Objects::default())
 }
@@ -105,34 +134,53 @@ struct Scanned {
     repeated: BTreeSet<String>,
 }
 
+impl Scanned {
+    fn new(known: ValueType, context: &dyn Context) -> Self {
+        let most_columns = context.limits().columns;
+        Self {
+            columns_left: most_columns.saturating_sub(known.columns()),
+            kind: known,
+            rows: 0,
+            lines: 0,
+            most_columns,
+            most_levels: context.limits().nesting.min(MAX_LEVELS),
+            repeated: BTreeSet::new(),
+        }
+    }
+}
+
 /// Scans at most `max` lines of a range. The types from earlier ranges are in `known`.
 fn scan(range: &LineRange, known: ValueType, max: Option<u64>, context: &dyn Context) -> Result<Scanned> {
-    let most_columns = context.limits().columns;
-    let columns_left = most_columns.saturating_sub(known.columns());
-    let mut scanned = Scanned {
-        kind: known,
-        rows: 0,
-        lines: 0,
-        most_columns,
-        columns_left,
-        most_levels: context.limits().nesting.min(MAX_LEVELS),
-        repeated: BTreeSet::new(),
-    };
+    let mut scanned = Scanned::new(known, context);
     let mut left = max.unwrap_or(u64::MAX);
     let mut blocks = Blocks::new(range, context.limits())?;
     while left > 0 {
         context.check_cancelled()?;
         let rows = usize::try_from(left).unwrap_or(usize::MAX).min(ROWS);
         let Some(block) = blocks.next(rows, BYTES)? else { break };
-        for row in block.row_lines() {
-            let place = fault::LinePosition { range, offset: row.offset, line: row.line };
-            scan_line(row.text, &mut scanned).map_err(|error| place.of(error))?;
-        }
-        scanned.rows += block.rows as u64;
+        scan_block(range, &block, &mut scanned)?;
         left -= block.rows as u64;
     }
     scanned.lines = blocks.lines();
     Ok(scanned)
+}
+
+/// Scans the first lines of a range.
+fn sample(range: &LineRange, context: &dyn Context) -> Result<Scanned> {
+    let mut scanned = Scanned::new(object(), context);
+    if let Some(block) = Blocks::new(range, context.limits())?.next(ROWS, SAMPLE)? {
+        scan_block(range, &block, &mut scanned)?;
+    }
+    Ok(scanned)
+}
+
+fn scan_block(range: &LineRange, block: &Block<'_>, scanned: &mut Scanned) -> Result<()> {
+    for row in block.row_lines() {
+        let place = fault::LinePosition { range, offset: row.offset, line: row.line };
+        scan_line(row.text, scanned).map_err(|error| place.of(error))?;
+    }
+    scanned.rows += block.rows as u64;
+    Ok(())
 }
 
 fn scan_line(line: &[u8], scanned: &mut Scanned) -> Result<(), fault::LineError> {

@@ -86,13 +86,13 @@ impl LineRange {
         self.text.name()
     }
 
+    /// Returns the stored length in bytes.
+    pub(super) fn len(&self) -> u64 {
+        self.end - self.start
+    }
+
     pub(super) fn split(&self) -> Split {
-        Split {
-            file: self.file().to_owned(),
-            offset: self.start,
-            bytes: self.end - self.start,
-            records: self.rows,
-        }
+        Split { file: self.file().to_owned(), offset: self.start, bytes: self.len(), records: self.rows }
     }
 
     /// Returns a reader for the decompressed bytes. Reading fails if the number of bytes exceeds

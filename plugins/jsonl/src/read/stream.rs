@@ -1,10 +1,10 @@
 //! Streams the rows of one range of lines in batches.
 
 use super::blocks::{Block, Blocks};
-use super::decode::ExactDecoders;
+use super::decode::{ExactDecoders, decode_lines};
 use super::fault::{LineError, LinePosition, not_an_object, of_json, one_line};
 use super::line_range::LineRange;
-use super::surrogates;
+use super::objects::RowDecoder;
 use super::values_seen::ValuesSeen;
 use arrow_json::ReaderBuilder;
 use arrow_json::reader::Decoder;
@@ -13,22 +13,42 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tensorferry_row_text::ColumnLosses;
 use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions};
-use tensorferry_sdk::arrow_schema::{ArrowError, SchemaRef};
+use tensorferry_sdk::arrow_schema::{ArrowError, Fields, SchemaRef};
 use tensorferry_sdk::records::{BatchStream, Projection, ScanRequest, batches};
-use tensorferry_sdk::{Error, Limits, Result};
+use tensorferry_sdk::{Error, ErrorKind, Limits, Result};
 
 /// Maximum number of rows that are skipped in one step.
 const SKIPPED_ROWS: usize = 1 << 16;
+
+/// The lines from which the schema was inferred.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Basis {
+    /// All lines. Every line is valid JSON, and all losses that concern keys have already been
+    /// reported.
+    AllLines,
+    /// Sampled lines, without any losses. If another line would change the schema or add a loss,
+    /// the guess was wrong.
+    SampledLines,
+    /// Lines that the user has limited, or none because the user set the schema.
+    Given,
+}
 
 /// Settings for the line checks other than the type check.
 pub(super) struct Checks {
     /// Whether a key that is not in the schema is an error.
     pub(super) is_strict: bool,
-    /// Whether the lines have been scanned. If set, every line is valid JSON, and all losses that
-    /// concern keys have already been reported.
-    pub(super) is_scanned: bool,
+    pub(super) basis: Basis,
     pub(super) seen: Option<ValuesSeen>,
     pub(super) losses: ColumnLosses,
+}
+
+impl Checks {
+    /// Makes a builder for columns use the decoders of this crate.
+    pub(super) fn decoders(&self, builder: ReaderBuilder, columns: &Fields) -> ReaderBuilder {
+        let looks_at_keys = self.basis != Basis::AllLines;
+        let decoders = ExactDecoders::new(columns, self.losses.clone(), looks_at_keys);
+        builder.with_strict_mode(self.is_strict).with_decoder_factory(Arc::new(decoders))
+    }
 }
 
 /// Streams the requested fields and rows.
@@ -39,9 +59,12 @@ pub(super) fn open(
     checks: Checks,
     limits: &Limits,
 ) -> Result<BatchStream> {
-    let wanted = match &scan.columns {
-        None => schema.clone(),
-        Some(paths) => Projection::new(schema, paths)?.schema(),
+    let projection = scan.columns.as_ref().map(|paths| Projection::new(schema, paths)).transpose()?;
+    let returned = projection.as_ref().map_or_else(|| schema.clone(), Projection::schema);
+    // A guess is checked with all columns.
+    let (wanted, projection) = match checks.basis {
+        Basis::SampledLines => (schema.clone(), projection),
+        _ => (returned.clone(), None),
     };
     // A column takes memory for each row, even if the row has no value for the column.
     let columns = wanted.flattened_fields().len().max(1) as u64;
@@ -50,13 +73,19 @@ pub(super) fn open(
     let mut stream = Stream {
         blocks: Blocks::new(range, limits)?,
         range: range.clone(),
-        decoding: Decoding { wanted: wanted.clone(), checks, decoder: None },
+        decoding: Decoding { row_decoder: RowDecoder::new(&wanted, &checks), wanted, checks, decoder: None },
         rows,
         bytes: scan.bytes,
         skip: scan.first_row,
         left: scan.limit.unwrap_or(u64::MAX),
     };
-    Ok(batches(wanted, move || stream.next_batch()))
+    Ok(batches(returned, move || {
+        let batch = stream.next_batch()?;
+        match &projection {
+            Some(projection) => batch.map(|batch| projection.batch(&batch)).transpose(),
+            None => Ok(batch),
+        }
+    }))
 }
 
 struct Stream {
@@ -82,21 +111,21 @@ impl Stream {
             0 => (self.rows.min(most(self.left)), self.bytes),
             skip => (SKIPPED_ROWS.min(most(skip)), 1 << 20),
         };
-        let Some(block) = self.blocks.next(rows, bytes)? else { return Ok(None) };
+        let block = self.blocks.next(rows, bytes).map_err(|error| match self.decoding.checks.basis {
+            // If all lines were read first, an earlier line might be the first one with an error.
+            Basis::SampledLines if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Limit) => {
+                Error::wrong_guess(error.to_string())
+            }
+            _ => error,
+        });
+        let Some(block) = block? else { return Ok(None) };
         if block.rows == 0 || self.skip > 0 {
             self.skip -= block.rows as u64;
             // Return an empty batch so that the caller can check for cancellation.
             return Ok(Some(RecordBatch::new_empty(self.decoding.wanted.clone())));
         }
         self.left -= block.rows as u64;
-        if !self.decoding.checks.is_scanned
-            && let Some((row, error)) =
-                block.row_lines().find_map(|row| malformed(row.text).map(|e| (row, e)))
-        {
-            return Err(LinePosition { range: &self.range, offset: row.offset, line: row.line }.of(error));
-        }
-        let batch = self.decoding.batch(block.text, block.rows);
-        let batch = batch.map_err(|error| self.decoding.find_bad_line(&self.range, &block, &error))?;
+        let batch = self.decoding.decode(&self.range, &block)?;
         if let Some(seen) = &self.decoding.checks.seen {
             seen.examine(&batch);
         }
@@ -108,45 +137,44 @@ impl Stream {
 struct Decoding {
     wanted: SchemaRef,
     checks: Checks,
-    /// The decoder of the last batch, and its batch size, which is greater than the number of rows
-    /// in any batch. The decoder is reused, because creating a decoder for thousands of columns
-    /// takes far longer than decoding a row.
+    /// A decoder for the usual forms of values, or `None` if it does not support a type.
+    row_decoder: Option<RowDecoder>,
+    /// The `arrow_json` decoder of the last batch, and its batch size, which is greater than the
+    /// number of rows in any batch. The decoder is reused, because creating a decoder for thousands
+    /// of columns takes far longer than decoding a row.
     decoder: Option<(usize, Decoder)>,
 }
 
 impl Decoding {
-    /// Decodes lines that contain `rows` rows.
+    /// Decodes the rows of a block.
+    fn decode(&mut self, range: &LineRange, block: &Block<'_>) -> Result<RecordBatch> {
+        if let Some(batch) = self.row_decoder.as_mut().and_then(|rows| rows.batch(block.text, block.rows)) {
+            return Ok(batch);
+        }
+        if self.checks.basis == Basis::SampledLines {
+            return Err(Error::wrong_guess("a line does not fit the sampled lines"));
+        }
+        self.row_decoder = RowDecoder::new(&self.wanted, &self.checks);
+        if self.checks.basis == Basis::Given
+            && let Some((row, error)) =
+                block.row_lines().find_map(|row| malformed(row.text).map(|e| (row, e)))
+        {
+            return Err(LinePosition { range, offset: row.offset, line: row.line }.of(error));
+        }
+        self.batch(block.text, block.rows).map_err(|error| self.find_bad_line(range, block, &error))
+    }
+
+    /// Decodes lines that contain `rows` rows with `arrow_json`.
     fn batch(&mut self, text: &[u8], rows: usize) -> Result<RecordBatch, ArrowError> {
         // Remove the decoder from `self`, so that it is not reused after a failure.
         let (most, mut decoder) = match self.decoder.take().filter(|(most, _)| rows < *most) {
             Some(kept) => kept,
             None => {
-                let losses = self.checks.losses.clone();
-                let decoders = ExactDecoders::new(&self.wanted, losses, !self.checks.is_scanned);
-                let builder = ReaderBuilder::new(self.wanted.clone())
-                    .with_batch_size(rows + 1)
-                    .with_strict_mode(self.checks.is_strict)
-                    .with_decoder_factory(Arc::new(decoders));
-                (rows + 1, builder.build_decoder()?)
+                let builder = ReaderBuilder::new(self.wanted.clone()).with_batch_size(rows + 1);
+                (rows + 1, self.checks.decoders(builder, self.wanted.fields()).build_decoder()?)
             }
         };
-        let joined = surrogates::joined(text);
-        let mut rest = &*joined;
-        while !rest.is_empty() {
-            let read = decoder.decode(rest)?;
-            if read == 0 {
-                break;
-            }
-            rest = &rest[read..];
-        }
-        let others = || ArrowError::JsonError("a line does not contain exactly one object".to_owned());
-        if !rest.trim_ascii().is_empty() || decoder.has_partial_record() {
-            return Err(others());
-        }
-        let batch = decoder.flush()?.ok_or_else(others)?;
-        if batch.num_rows() != rows {
-            return Err(others());
-        }
+        let batch = decode_lines(&mut decoder, text, rows)?;
         self.decoder = Some((most, decoder));
         if batch.schema_ref() == &self.wanted {
             return Ok(batch);
@@ -199,6 +227,7 @@ mod tests {
 
     use super::*;
     use crate::JsonLines;
+    use tensorferry_sdk::arrow_schema::{DataType, Field, Schema, TimeUnit};
     use tensorferry_sdk::records::Batches;
     use tensorferry_sdk::{Format as _, MemoryContext, MemorySource, Options, Side};
 
@@ -223,5 +252,69 @@ mod tests {
         assert_eq!(made, 20 * 3 - 2);
         assert_eq!(all[7].column(7).null_count(), 0);
         assert_eq!(all[7].column(8).null_count(), 10);
+    }
+
+    /// Decodes lines with `RowDecoder` and with `arrow_json`.
+    fn both(data_type: &DataType, value: &str) -> (Option<RecordBatch>, Option<RecordBatch>) {
+        let schema = Arc::new(Schema::new(vec![Field::new("v", data_type.clone(), true)]));
+        let (losses, basis) = (ColumnLosses::default(), Basis::Given);
+        let checks = Checks { is_strict: false, basis, seen: None, losses };
+        let row_decoder = RowDecoder::new(&schema, &checks);
+        let mut decoding = Decoding { wanted: schema, checks, row_decoder, decoder: None };
+        let text = format!("{{\"v\": {value}}}\n{{\"other\": [{value}]}}\n {{}}\r\n\n{{\"v\":{value} }}");
+        let fast = decoding.row_decoder.as_mut().unwrap().batch(text.as_bytes(), 4);
+        let is_valid = text.lines().all(|line| line.is_empty() || malformed(line.as_bytes()).is_none());
+        let slow = decoding.batch(text.as_bytes(), 4).ok().filter(|_| is_valid);
+        (fast, slow)
+    }
+
+    #[test]
+    fn both_decoders_return_the_same_rows() {
+        use DataType::{
+            Binary, Boolean, Decimal128, FixedSizeList, Float16, Float32, Float64, Int8, Int64, LargeUtf8,
+            List, Null, Struct, Timestamp, UInt64, Utf8, Utf8View,
+        };
+        let item = |data_type: DataType| Arc::new(Field::new_list_field(data_type, true));
+        let part = |name: &str, data_type| Field::new(name, data_type, true);
+        let time = Timestamp(TimeUnit::Millisecond, None);
+        let parts = Struct(vec![part("a", Int64), part("q\"é", Utf8), part("t", time.clone())].into());
+        let entries = Struct(vec![Field::new("key", Utf8, false), part("value", Float64)].into());
+        let map = DataType::Map(Arc::new(Field::new("entries", entries, false)), false);
+        // `RowDecoder` handles the values in the first list of each type.
+        let cases: [(DataType, &[&str], &[&str]); 18] = [
+            (Null, &["null"], &["1"]),
+            (Boolean, &["true", "false", "null"], &["1", "truex", "\"true\""]),
+            (Int8, &["-128", "127", "0"], &["128", "-129", "-0", "1e1", "1.0", "\"5\"", "1.5", "01"]),
+            (Int64, &["9223372036854775807", "-9223372036854775808"], &["9223372036854775808", "[]"]),
+            (UInt64, &["18446744073709551615", "0"], &["18446744073709551616", "-1"]),
+            (Float16, &["1.5", "\"NaN\"", "65504"], &["70000"]),
+            (Float32, &["0.1", "16777217", "\"Infinity\"", "3.4028235e38", "-0"], &["1e39", "\"1.5\""]),
+            (Float64, &["0.1", "5e-324", "-0", "\"-Infinity\"", "12345678901234567890"], &["1e400", "\"x\""]),
+            (Utf8, &["\"\"", "\"a\\u00e9\\ud83d\\ude00\"", "\"é\"", "null"], &["1", "\"\\ud800\"", "\"\t\""]),
+            (LargeUtf8, &["\"a\""], &["true"]),
+            (Utf8View, &["\"a\"", "\"a much longer string\""], &["1"]),
+            (Binary, &["\"/wBh\"", "null"], &["\"?\"", "1"]),
+            (time, &["\"2020-01-01T12:34:56.789\"", "5"], &["\"2020-01-01T12:34:56.7891\"", "1.5"]),
+            (Decimal128(10, 2), &["1.25", "\"1.5\"", "125e-2"], &["1.255", "\"x\""]),
+            (List(item(List(item(Int64)))), &["[]", "[[1, 2], null, []]", "null"], &["[1]", "[[1,]]"]),
+            (FixedSizeList(item(Float64), 2), &["[1,null]", "null"], &["[1]", "[1, 2, 3]"]),
+            (
+                List(item(parts)),
+                &[
+                    "[{\"a\": 1, \"q\\\"é\": \"x\"}, {\"t\": 5, \"q\\u0022\\u00e9\": null, \"z\": {}}, {}, null]",
+                ],
+                &["[{\"a\": 1, \"a\": 2}]", "[{\"a\" 1}]", "{}"],
+            ),
+            (map, &["{}", "{\"a\": 0.5, \"b\": null}"], &["[]", "{\"a\": \"x\"}"]),
+        ];
+        for (data_type, plain, others) in cases {
+            for value in plain {
+                let (fast, slow) = both(&data_type, value);
+                assert!(fast.is_some() && fast == slow, "{data_type} {value}: {fast:?} {slow:?}");
+            }
+            for value in others {
+                assert_eq!(both(&data_type, value).0, None, "{data_type} {value}");
+            }
+        }
     }
 }

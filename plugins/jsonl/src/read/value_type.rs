@@ -130,24 +130,32 @@ impl ValueType {
 
     /// Adds the type of a value that is not nested. Use [`merge`](Self::merge) for other values.
     fn take(&mut self, other: Self) -> Result<(), Conflict> {
-        let words = |mut numbers: Numbers| {
-            numbers.has_float = true;
-            numbers
-        };
-        *self = match (std::mem::take(self), other) {
-            (Self::Null, kind) | (kind, Self::Null) => kind,
-            (Self::Bool, Self::Bool) => Self::Bool,
-            (Self::Number(a), Self::Number(b)) => Self::Number(a.and(b)),
-            (Self::Text { are_words: a }, Self::Text { are_words: b }) => Self::Text { are_words: a && b },
-            (Self::Text { are_words: true }, Self::Number(numbers))
-            | (Self::Number(numbers), Self::Text { are_words: true }) => Self::Number(words(numbers)),
-            (own, other) => {
-                let (had, came) = (own.name(), other.name());
-                *self = own;
-                return Err(Conflict { path: Vec::new(), had, came });
+        match (&mut *self, other) {
+            (_, Self::Null) | (Self::Bool, Self::Bool) => {}
+            (Self::Number(own), Self::Number(other)) => *own = own.and(other),
+            (Self::Text { are_words }, Self::Text { are_words: other }) => *are_words &= other,
+            (Self::Number(own), Self::Text { are_words: true }) => *own = own.and(Numbers::FLOAT),
+            (own @ Self::Text { are_words: true }, Self::Number(other)) => {
+                *own = Self::Number(other.and(Numbers::FLOAT));
             }
-        };
+            (own @ Self::Null, other) => *own = other,
+            (own, other) => {
+                return Err(Conflict { path: Vec::new(), had: own.name(), came: other.name() });
+            }
+        }
         Ok(())
+    }
+
+    /// Returns whether more values are unlikely to change the type: there is a value for each key
+    /// and list, and integers have at most 64 bits.
+    pub(super) fn is_certain(&self) -> bool {
+        match self {
+            Self::Null => false,
+            Self::Bool | Self::Text { .. } => true,
+            Self::Number(numbers) => !numbers.data_type().is_decimal(),
+            Self::List(item) => item.is_certain(),
+            Self::Object(objects) => objects.keys.values().all(|key| key.kind.is_certain()),
+        }
     }
 
     /// Returns the number of keys, including those of nested objects.

@@ -3,5 +3,6 @@
 
 mod common;
 mod conformance;
+mod guess;
 mod read;
 mod write;
