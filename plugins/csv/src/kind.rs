@@ -1,6 +1,8 @@
 //! Kinds of text values, such as integers and dates, and the column types that are inferred from
 //! them.
 
+use crate::moment::Moment;
+use crate::number::integer;
 use tensorferry_row_text::exact;
 use tensorferry_sdk::arrow_schema::{DataType, TimeUnit};
 
@@ -88,6 +90,18 @@ impl Kind {
         }
     }
 
+    /// Returns whether a column of this kind has the same type and the same losses after a value of
+    /// a different kind is added.
+    pub(crate) fn admits(self, other: Self) -> bool {
+        let both = self.and(other);
+        both.data_type() == self.data_type() && both.loses_digits() == self.loses_digits()
+    }
+
+    /// Returns whether a column of this kind cannot represent all of its numbers exactly.
+    pub(crate) fn loses_digits(self) -> bool {
+        matches!(self, Self::Float { beyond: true })
+    }
+
     /// Returns whether a value of this kind fits a column whose type was inferred.
     pub(crate) fn fits(self, data_type: &DataType) -> bool {
         match (self, data_type) {
@@ -149,6 +163,10 @@ fn number(text: &[u8]) -> Option<Kind> {
         return Some(Kind::Float { beyond: false });
     }
     let negative = text[0] == b'-';
+    if let Some(value) = integer(text, 0) {
+        let beyond = value.unsigned_abs() > MAX_EXACT_INTEGER;
+        return Some(Kind::Whole { negative, large: false, beyond });
+    }
     let digits = &text[usize::from(negative)..];
     let count = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let whole = count(digits);
@@ -191,49 +209,10 @@ fn number(text: &[u8]) -> Option<Kind> {
 
 /// Parses a date, or a date and a time.
 fn moment(text: &[u8]) -> Option<Kind> {
-    let digits = |range: std::ops::Range<usize>| -> Option<u32> {
-        let digits = text.get(range)?;
-        digits.iter().all(u8::is_ascii_digit).then_some(())?;
-        std::str::from_utf8(digits).ok()?.parse().ok()
-    };
-    let is = |place: usize, bytes: &[u8]| text.get(place).is_some_and(|byte| bytes.contains(byte));
-    let (year, month, day) = (digits(0..4)?, digits(5..7)?, digits(8..10)?);
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let days = match month {
-        2 => 28 + u32::from(is_leap),
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    };
-    if !(is(4, b"-") && is(7, b"-") && (1..=12).contains(&month) && (1..=days).contains(&day)) {
-        return None;
-    }
-    if text.len() == 10 {
-        return Some(Kind::Date);
-    }
-    let (hour, minute, second) = (digits(11..13)?, digits(14..16)?, digits(17..19)?);
-    if !(is(10, b"T ") && is(13, b":") && is(16, b":") && hour < 24 && minute < 60 && second < 60) {
-        return None;
-    }
-    let rest = &text[19..];
-    let (part, zone) = match rest.strip_prefix(b".") {
-        None => (0, rest),
-        Some(part) => {
-            let len = part.iter().take_while(|byte| byte.is_ascii_digit()).count();
-            ((1..=9).contains(&len).then_some(len)?, &part[len..])
-        }
-    };
-    let zone = match zone {
-        [] => false,
-        [b'Z'] => true,
-        // The offset of a time zone is less than a day.
-        [b'+' | b'-', b'0'..=b'1', b'0'..=b'9', b':', b'0'..=b'5', b'0'..=b'9']
-        | [b'+' | b'-', b'2', b'0'..=b'3', b':', b'0'..=b'5', b'0'..=b'9'] => true,
-        _ => return None,
-    };
-    let digits = u8::try_from(part.div_ceil(3) * 3).ok()?;
-    // Times in 64-bit nanoseconds end in the year 2262.
-    let far = !(1678..2262).contains(&year);
-    (digits < 9 || !far).then_some(Kind::Time { digits, zone, far })
+    let moment = Moment::parse(text)?;
+    let Some(clock) = moment.clock else { return Some(Kind::Date) };
+    let (digits, far) = (clock.digits, moment.is_far());
+    (digits < 9 || !far).then_some(Kind::Time { digits, zone: clock.has_zone(), far })
 }
 
 #[cfg(test)]

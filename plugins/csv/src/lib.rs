@@ -41,6 +41,8 @@ mod write;
 
 mod dialect;
 mod kind;
+mod moment;
+mod number;
 mod options;
 
 use tensorferry_sdk::records::{RecordReader, RecordWriter};

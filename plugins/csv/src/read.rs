@@ -1,8 +1,11 @@
 //! The reader. It reads the header of each file, and then infers the column types from every row,
-//! unless the options set the types or limit the number of rows. Each run of consecutive rows
-//! becomes a split.
+//! unless the options set the types or limit the number of rows. If the host reads the input only
+//! once, the reader first guesses the types. Each run of consecutive rows becomes a split.
 
+mod cast;
+mod column;
 mod fault;
+mod guess;
 mod infer;
 mod rows;
 mod schema_file;
@@ -14,11 +17,12 @@ use crate::options::ReadOptions;
 use rows::{DataFile, Rows, Run};
 use std::collections::HashSet;
 use std::sync::Arc;
-use tensorferry_row_text::{ColumnLosses, TextFile, uncompressed_name};
+use stream::Columns;
+use tensorferry_row_text::{ColumnLosses, TextFile, exact, uncompressed_name};
 use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use tensorferry_sdk::file_name::{self, entry_files};
 use tensorferry_sdk::records::{BatchStream, RecordReader, RecordSet, ScanRequest, Split, difference};
-use tensorferry_sdk::{Context, Error, Limits, LossSink, Result, Source};
+use tensorferry_sdk::{Context, Error, Limits, Loss, LossKind, LossSink, Result, Source};
 
 pub(crate) struct Reader(pub(crate) ReadOptions);
 
@@ -58,26 +62,47 @@ impl RecordReader for Reader {
         if let (None, [only]) = (self.0.form.delimiter, &*names) {
             hint_at_delimiter(only, context);
         }
+        let (mut origin, mut guessed) = (SchemaOrigin::File, Vec::new());
         let (schema, places) = match &self.0.schema {
             Some(path) => schema_file::read(path, &names, self.0.form.has_header, context)?,
             None => {
-                let kinds = infer::infer(&mut runs, &names, &self.0, losses, context)?;
-                let field =
-                    |(name, kind): (&String, crate::kind::Kind)| Field::new(name, kind.data_type(), true);
-                let fields: Vec<Field> = names.iter().zip(kinds).map(field).collect();
+                let kinds = if let Some(guess) = guess::guess(&runs, names.len(), &self.0, context)? {
+                    (origin, runs) = (SchemaOrigin::Guess, guess.runs);
+                    guessed.clone_from(&guess.kinds);
+                    guess.kinds
+                } else {
+                    let is_scanned = self.0.infer.is_none();
+                    origin = if is_scanned { SchemaOrigin::AllRows } else { SchemaOrigin::FirstRows };
+                    infer::infer(&mut runs, names.len(), &self.0, context)?
+                };
+                let columns = || names.iter().zip(&kinds);
+                for (name, _) in columns().filter(|(_, kind)| kind.loses_digits()) {
+                    losses.loss(Loss::new(LossKind::Precision, name, exact::LOST_DIGITS))?;
+                }
+                let fields: Vec<Field> =
+                    columns().map(|(name, kind)| Field::new(name, kind.data_type(), true)).collect();
                 (Arc::new(Schema::new(fields)), (0..names.len()).collect())
             }
         };
         let splits = runs.iter().map(Run::split).collect();
-        let (count, nulls) = (names.len(), self.0.nulls.clone());
-        // If the types were inferred from every value, all losses of data in the values have
-        // already been reported.
-        let is_scanned = self.0.schema.is_none() && self.0.infer.is_none();
-        let losses = (!is_scanned).then(ColumnLosses::default);
-        let is_guessed = self.0.infer.is_some();
-        let limits = limits.clone();
-        Ok(Box::new(CsvSet { schema, places, count, nulls, losses, is_guessed, runs, splits, limits }))
+        let (nulls, losses) = (self.0.nulls.clone(), ColumnLosses::default());
+        let columns = Arc::new(Columns { schema, places, nulls, origin, guessed, losses });
+        Ok(Box::new(CsvSet { columns, count: names.len(), runs, splits, limits: limits.clone() }))
     }
+}
+
+/// The source of the column types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SchemaOrigin {
+    /// The values of all rows. All losses of data in the values have already been reported.
+    AllRows,
+    /// The values of the first rows of each file. A later value of a different kind is an error
+    /// instead of being converted.
+    FirstRows,
+    /// A guess that each value must confirm.
+    Guess,
+    /// A schema file.
+    File,
 }
 
 /// Returns string columns with these names. The string columns are used until the types are known.
@@ -105,18 +130,18 @@ fn header(run: &Run, limits: &Limits) -> Result<Option<Vec<String>>> {
     if !rows.advance()? {
         return Ok(None);
     }
-    let first = String::from_utf8_lossy(rows.raw(0)).to_ascii_lowercase();
+    let first = String::from_utf8_lossy(rows.field(0).raw()).to_ascii_lowercase();
     if NOT_A_TABLE.iter().any(|start| first.starts_with(start)) {
         return Err(rows.at(Error::malformed("the file is not a table").found(format!("{first:.60?}"))));
     }
-    let count = rows.fields().len();
+    let count = rows.len();
     if !run.file().has_header {
         return Ok(Some((0..count).map(|place| format!("f{place}")).collect()));
     }
     let mut names = Vec::with_capacity(count);
     let mut seen = HashSet::new();
     for place in 0..count {
-        let name = rows.text(place)?.into_owned();
+        let name = rows.text(&rows.field(place), None)?.into_owned();
         if !seen.insert(name.clone()) {
             let error = Error::malformed("two columns have the same name")
                 .hint("pass -i header=false to read the header as a row");
@@ -128,14 +153,9 @@ fn header(run: &Run, limits: &Limits) -> Result<Option<Vec<String>>> {
 }
 
 struct CsvSet {
-    schema: SchemaRef,
-    /// Field index of each column, and number of fields in a row.
-    places: Vec<usize>,
+    columns: Arc<Columns>,
+    /// Number of fields in a row.
     count: usize,
-    nulls: Vec<String>,
-    losses: Option<ColumnLosses>,
-    /// Whether the types were inferred from only some of the rows.
-    is_guessed: bool,
     runs: Vec<Run>,
     splits: Vec<Split>,
     limits: Limits,
@@ -143,7 +163,7 @@ struct CsvSet {
 
 impl RecordSet for CsvSet {
     fn schema(&self) -> SchemaRef {
-        self.schema.clone()
+        self.columns.schema.clone()
     }
 
     fn splits(&self) -> &[Split] {
@@ -154,12 +174,11 @@ impl RecordSet for CsvSet {
     fn scan(&self, split: usize, scan: &ScanRequest) -> Result<BatchStream> {
         let run = self.runs.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         let rows = Rows::new(run, Some(self.count), &self.limits)?;
-        let losses = self.losses.clone();
-        stream::open(rows, &self.schema, &self.places, &self.nulls, scan, losses, self.is_guessed)
+        stream::open(rows, &self.columns, scan)
     }
 
     fn losses(&self, losses: &mut dyn LossSink) -> Result<()> {
-        self.losses.iter().try_for_each(|seen| seen.report(losses))
+        self.columns.losses.report(losses)
     }
 }
 

@@ -3,12 +3,12 @@
 use super::rows::{Rows, Run};
 use crate::kind::Kind;
 use crate::options::ReadOptions;
-use tensorferry_row_text::{exact, scan_all};
-use tensorferry_sdk::{Context, Loss, LossKind, LossSink, Result};
+use tensorferry_row_text::scan_all;
+use tensorferry_sdk::{Context, Result};
 
 /// Minimum size of a run in bytes. The size keeps the overhead per run low, and still yields enough
 /// runs for several threads.
-const RUN: u64 = 16 << 20;
+pub(super) const RUN: u64 = 16 << 20;
 /// Number of rows between checks for cancellation.
 const ROWS_PER_CANCEL_CHECK: u64 = 4096;
 
@@ -16,24 +16,18 @@ const ROWS_PER_CANCEL_CHECK: u64 = 4096;
 /// with known row counts.
 pub(super) fn infer(
     runs: &mut Vec<Run>,
-    names: &[String],
+    columns: usize,
     options: &ReadOptions,
-    losses: &mut dyn LossSink,
     context: &dyn Context,
 ) -> Result<Vec<Kind>> {
-    let mut all = vec![Kind::None; names.len()];
+    let mut all = vec![Kind::None; columns];
     let mut parts = Vec::new();
-    for scanned in scan_all(runs, context, |run| scan(run, names.len(), options, context)) {
+    for scanned in scan_all(runs, context, |run| scan(run, columns, options, context)) {
         let (kinds, runs) = scanned?;
         all = all.into_iter().zip(kinds).map(|(one, other)| one.and(other)).collect();
         parts.extend(runs);
     }
     *runs = parts;
-    for (name, kind) in names.iter().zip(&all) {
-        if matches!(kind, Kind::Float { beyond: true }) {
-            losses.loss(Loss::new(LossKind::Precision, name, exact::LOST_DIGITS))?;
-        }
-    }
     Ok(all)
 }
 
@@ -54,12 +48,7 @@ fn scan(
         if read.is_multiple_of(ROWS_PER_CANCEL_CHECK) {
             context.check_cancelled()?;
         }
-        for (place, kind) in kinds.iter_mut().enumerate() {
-            // Text is the most general kind, so further values cannot change it.
-            if *kind != Kind::Text && !rows.is_null(place, &options.nulls) {
-                *kind = kind.and(Kind::of(rows.raw(place)));
-            }
-        }
+        take_row(&mut kinds, &rows, &options.nulls);
         (count, read) = (count + 1, read + 1);
         let (offset, _, len) = rows.place();
         if is_plain && options.infer.is_none() && offset + len - start >= RUN {
@@ -78,4 +67,17 @@ fn scan(
         parts[last] = parts[last].until(run.file().text.len());
     }
     Ok((kinds, parts))
+}
+
+/// Adds the kinds of the values in a row to the kinds of their columns.
+pub(super) fn take_row(kinds: &mut [Kind], rows: &Rows, nulls: &[String]) {
+    for (place, kind) in kinds.iter_mut().enumerate() {
+        // Text is the most general kind, so further values cannot change it.
+        if *kind != Kind::Text {
+            let field = rows.field(place);
+            if !field.is_null(nulls) {
+                *kind = kind.and(Kind::of(field.raw()));
+            }
+        }
+    }
 }

@@ -54,6 +54,11 @@ impl Run {
         Self { file: self.file.clone(), start, end, line, rows: Some(rows) }
     }
 
+    /// Returns a run with a different start and the same end. Its line number is not known.
+    pub(super) fn from(&self, start: u64) -> Self {
+        Self { start, ..self.clone() }
+    }
+
     /// Returns a run with the same start and a different end.
     pub(super) fn until(&self, end: u64) -> Self {
         Self { end, ..self.clone() }
@@ -86,6 +91,35 @@ pub(super) struct Rows {
     /// Expected number of fields per row, if it is known, and maximum number of fields.
     count: Option<usize>,
     columns: usize,
+}
+
+/// A field of the current row.
+pub(super) struct FieldText<'a> {
+    row: &'a [u8],
+    field: Field,
+}
+
+impl<'a> FieldText<'a> {
+    /// Returns the field's bytes as they are in the file. They may contain doubled quotes.
+    pub(super) fn raw(&self) -> &'a [u8] {
+        &self.row[self.field.text.clone()]
+    }
+
+    /// Returns bytes that end with the field's bytes, and the index of the field in them.
+    pub(super) fn in_context(&self) -> (&'a [u8], usize) {
+        (&self.row[..self.field.text.end], self.field.text.start)
+    }
+
+    pub(super) fn has_doubled(&self) -> bool {
+        self.field.has_doubled
+    }
+
+    /// Returns whether the field is null. A null has no quotes, and is empty or one of the words in
+    /// `nulls`.
+    pub(super) fn is_null(&self, nulls: &[String]) -> bool {
+        let raw = self.raw();
+        !self.field.is_quoted && (raw.is_empty() || nulls.iter().any(|null| null.as_bytes() == raw))
+    }
 }
 
 impl Rows {
@@ -133,14 +167,14 @@ impl Rows {
             self.offset += (self.end - self.begin) as u64;
             self.line += self.lines;
             (self.begin, self.lines) = (self.end, 0);
-            let len = loop {
+            let (len, has_line_ends) = loop {
                 let text = &self.buffer[self.begin..self.filled];
                 if text.is_empty() && self.is_at_end {
                     return Ok(false);
                 }
                 let dialect = self.file.dialect;
                 match dialect::row(text, self.is_at_end, dialect, self.columns, &mut self.fields) {
-                    RowStart::Row(len) => break len,
+                    RowStart::Row { len, has_line_ends } => break (len, has_line_ends),
                     RowStart::Cut => self.fill()?,
                     RowStart::TooMany => return Err(self.too_many()),
                     RowStart::AfterQuote(place) => {
@@ -158,8 +192,7 @@ impl Rows {
                 }
             };
             self.end = self.begin + len;
-            let row = &self.buffer[self.begin..self.end];
-            self.lines = dialect::lines(row);
+            self.lines = if has_line_ends { dialect::lines(self.row()) } else { 1 };
             let memory = len as u64 * MEMORY_OF_A_BYTE + self.fields.len() as u64 * MEMORY_OF_A_FIELD;
             if memory > self.max {
                 return Err(self.too_long());
@@ -177,24 +210,33 @@ impl Rows {
         }
     }
 
-    pub(super) fn fields(&self) -> &[Field] {
-        &self.fields
+    /// Returns the number of fields in the row.
+    pub(super) fn len(&self) -> usize {
+        self.fields.len()
     }
 
-    /// Returns a field's bytes as they are in the file. They may contain doubled quotes.
-    pub(super) fn raw(&self, field: usize) -> &[u8] {
-        let row = &self.buffer[self.begin..self.end];
-        self.fields.get(field).map_or(&[][..], |field| &row[field.text.clone()])
+    /// Returns the row as a string, or `None` if any byte is not UTF-8.
+    pub(super) fn as_text(&self) -> Option<&str> {
+        std::str::from_utf8(self.row()).ok()
     }
 
-    /// Returns a field's value as a string.
-    pub(super) fn text(&self, field: usize) -> Result<Cow<'_, str>> {
-        let text = std::str::from_utf8(self.raw(field)).map_err(|error| {
-            self.at(Error::malformed("a field is not UTF-8")
-                .found(format!("an invalid byte at {}", error.valid_up_to())))
-        })?;
-        Ok(match (self.file.dialect.quote, self.fields.get(field)) {
-            (Some(quote), Some(field)) if field.has_doubled => {
+    /// Returns a field of the row.
+    pub(super) fn field(&self, place: usize) -> FieldText<'_> {
+        let missing = Field { text: 0..0, is_quoted: false, has_doubled: false };
+        FieldText { row: self.row(), field: self.fields.get(place).cloned().unwrap_or(missing) }
+    }
+
+    /// Returns a field's value as a string. `row` is the row as a string, if that is known.
+    pub(super) fn text<'a>(&'a self, field: &FieldText<'a>, row: Option<&'a str>) -> Result<Cow<'a, str>> {
+        let text = match row.and_then(|row| row.get(field.field.text.clone())) {
+            Some(text) => text,
+            None => std::str::from_utf8(field.raw()).map_err(|error| {
+                self.at(Error::malformed("a field is not UTF-8")
+                    .found(format!("an invalid byte at {}", error.valid_up_to())))
+            })?,
+        };
+        Ok(match self.file.dialect.quote {
+            Some(quote) if field.has_doubled() => {
                 let quote = char::from(quote);
                 Cow::Owned(
                     text.replace(&[quote, quote].iter().collect::<String>(), quote.encode_utf8(&mut [0; 4])),
@@ -204,14 +246,6 @@ impl Rows {
         })
     }
 
-    /// Returns whether a field is null. A null has no quotes, and is empty or one of the words in
-    /// `nulls`.
-    pub(super) fn is_null(&self, field: usize, nulls: &[String]) -> bool {
-        let raw = self.raw(field);
-        let is_quoted = self.fields.get(field).is_some_and(|field| field.is_quoted);
-        !is_quoted && (raw.is_empty() || nulls.iter().any(|null| null.as_bytes() == raw))
-    }
-
     /// Returns the offset, line and length of the row.
     pub(super) fn place(&self) -> (u64, u64, u64) {
         (self.offset, self.line, (self.end - self.begin) as u64)
@@ -219,6 +253,11 @@ impl Rows {
 
     pub(super) fn file(&self) -> &DataFile {
         &self.file
+    }
+
+    /// Returns whether the row spans several lines.
+    pub(super) fn has_line_ends(&self) -> bool {
+        self.lines > 1
     }
 
     /// Returns the number of the line after the row.
@@ -266,6 +305,10 @@ impl Rows {
             return Err(error.file(self.file.text.name()).offset(0));
         }
         Ok(())
+    }
+
+    fn row(&self) -> &[u8] {
+        &self.buffer[self.begin..self.end]
     }
 
     /// Reads more text into the buffer.

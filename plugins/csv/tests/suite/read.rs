@@ -12,7 +12,9 @@ use tensorferry_sdk::arrow_array::{Array, Int64Array, RecordBatch, StringArray};
 use tensorferry_sdk::arrow_schema::{DataType, TimeUnit};
 use tensorferry_sdk::memory::records;
 use tensorferry_sdk::records::Batches;
-use tensorferry_sdk::{Entry, ErrorKind, Format, LossKind, MemoryContext, MemorySource, Score};
+use tensorferry_sdk::{
+    Entry, ErrorKind, Format, LossKind, MemoryContext, MemorySource, Purpose, Result, Score,
+};
 
 #[test]
 fn types_are_found_in_all_rows() {
@@ -346,4 +348,95 @@ fn a_schema_that_nests_is_refused_as_one() {
         let error = read_with("a\n1\n", &[("schema", "schema.json")], schema).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage, "{error:.200}");
     }
+}
+
+fn once() -> MemoryContext {
+    let mut context = MemoryContext::default();
+    context.purpose = Purpose::ONCE;
+    context
+}
+
+/// Reads a file in a single pass. Returns its rows and the number of losses, or the error.
+fn read_once(text: impl Into<Vec<u8>>) -> Result<(RecordBatch, usize)> {
+    let set = records::open(&Csv, &[], std::sync::Arc::new(MemorySource::file("in.csv", text)), &once())?;
+    let mut batches = records::read(&*set, &Batches::default())?.concat();
+    assert_eq!(batches.len(), 1);
+    Ok((batches.remove(0), set.losses()?.len()))
+}
+
+/// Values of each type, which are read as the same type in any file.
+const COLUMNS: &str = "i,f,b,d,t,z,s\n";
+const FIRST: &str = "1,0.5,true,2024-02-29,2024-02-29T12:30:00.5,2024-02-29T12:30:00Z,x\n";
+
+#[test]
+fn a_single_pass_confirms_its_guess() {
+    let many = FIRST.repeat(5000);
+    for last in [
+        FIRST,
+        ",,,,,,\n",
+        "-9223372036854775808,1,False,0000-01-01,9999-12-31 00:00:00,2024-02-29 12:30:00-01:00,007\n",
+        "9223372036854775807,-0,TRUE,9999-12-31,1677-01-01T00:00:00,1677-01-01T00:00:00+23:59,\"\"\n",
+        "\"\",1e3,\"\",\"\",\"\",\"\",\"a\nb\"\n",
+        "\"7\",NaN,\"true\",\"2024-02-29\",\"2024-02-29T12:30:00\",\"2024-02-29T12:30:00Z\",\"a\"\"b\"\n",
+        "5,-.5,true,2024-02-29,2024-02-29T12:30:00.500,2024-02-29T12:30:00Z,1\n",
+        "5,9007199254740992,true,2024-02-29,2024-02-29T12:30:00.500,2024-02-29T12:30:00Z,1\n",
+    ] {
+        let text = format!("{COLUMNS}{many}{last}");
+        let (rows, losses) = read_once(text.clone()).unwrap_or_else(|error| panic!("{last}: {error}"));
+        assert_eq!((rows.num_rows(), rows, losses), (5001, read(text).unwrap(), 0), "{last}");
+    }
+}
+
+#[test]
+fn a_single_pass_never_reads_a_file_in_a_different_way() {
+    let many = FIRST.repeat(5000);
+    let columns = ["1", "0.5", "true", "2024-02-29", "2024-02-29T12:30:00.5", "2024-02-29T12:30:00Z"];
+    for (place, values) in [
+        (0, &["-0", "0.5", "007", "+1", "x", " 1", "9223372036854775808", "\"1\"\"\"", "\u{e9}"][..]),
+        (1, &["x", "9007199254740993", "1e-400", "1e400", "0.12345678901234567890", "1000000000000000000"]),
+        (2, &["yes", "1", "tRUE"]),
+        (3, &["2023-02-29", "2024-02-29T00:00:00", "20240229"]),
+        (4, &["2024-02-29", "2024-02-29T12:30:00.0001", "2024-02-29T12:30:00.5Z", "2024-02-29T24:00:00"]),
+        (5, &["2024-02-29T12:30:00", "2024-02-29T12:30:00+24:00", "2024-02-29T12:30:00.1Z"]),
+    ] {
+        for value in values {
+            let mut fields = columns;
+            fields[place] = value;
+            let text = format!("{COLUMNS}{many}{},x\n{FIRST}", fields.join(","));
+            let error = read_once(text.clone()).unwrap_err();
+            assert!(error.is_wrong_guess(), "{value}: {error}");
+            let source = std::sync::Arc::new(MemorySource::file("in.csv", text));
+            let set = records::open(&Csv, &[], source, &once()).unwrap();
+            let request = Batches { columns: Some(vec![6]), ..Batches::default() };
+            let found = records::read(&*set, &request);
+            assert!(found.unwrap_err().is_wrong_guess(), "{value}");
+        }
+    }
+    for bad in [&b"1\n"[..], b"1,1,true,2024-02-29,,,\xff\n", b"1,\"x\"y\n", b"1,\"x\n"] {
+        let text = [COLUMNS.as_bytes(), many.as_bytes(), bad].concat();
+        assert!(read_once(text).unwrap_err().is_wrong_guess(), "{}", String::from_utf8_lossy(bad));
+    }
+}
+
+#[test]
+fn a_wrongly_guessed_run_is_not_read() {
+    let row = |id: usize| format!("{id},{}\n", "word ".repeat(200));
+    let many = |ids: std::ops::Range<usize>| ids.map(row).collect::<String>();
+    let open = |text: String| {
+        let source = std::sync::Arc::new(MemorySource::file("in.csv", text));
+        records::open(&Csv, &[], source, &once()).unwrap()
+    };
+    let plain = open(format!("id,text\n{}", many(0..40_000)));
+    assert!(plain.splits().len() > 1 && plain.splits().iter().all(|split| split.records.is_none()));
+    let ids: Vec<i64> = records::read(&*plain, &Batches::default())
+        .unwrap()
+        .concat()
+        .iter()
+        .flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec())
+        .collect();
+    assert_eq!(ids, (0..40_000).collect::<Vec<_>>());
+    // The text of one field contains rows, and the next run would start in this text.
+    let nested = open(format!("id,text\n{}7,\"{}\"\n{}", many(0..15_000), many(0..4000), many(0..9)));
+    assert!(nested.splits().len() > 1);
+    assert!(records::read(&*nested, &Batches::default()).unwrap_err().is_wrong_guess());
 }
