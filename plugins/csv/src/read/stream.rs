@@ -96,11 +96,9 @@ impl Stream {
             if self.lines.is_empty() {
                 self.columns.iter_mut().for_each(|(_, column)| column.reserve());
             }
-            self.push_row()?;
-            let (offset, line, len) = self.rows.place();
+            bytes += self.push_row()?;
+            let (offset, line, _) = self.rows.place();
             self.lines.push((line, offset));
-            // In addition to the field's bytes, count the size of an offset or a number.
-            bytes += len + 8 * self.columns.len() as u64;
             self.left -= 1;
         }
         if self.lines.is_empty() {
@@ -119,9 +117,11 @@ impl Stream {
         batch.map(Some).map_err(|error| Error::plugin(error.to_string()))
     }
 
-    /// Appends the current row to the columns.
-    fn push_row(&mut self) -> Result<()> {
+    /// Appends the current row to the columns. Returns the number of bytes of the values.
+    fn push_row(&mut self) -> Result<u64> {
         let (rows, set) = (&self.rows, &*self.set);
+        // Each value needs an offset or a number.
+        let mut bytes = 8 * self.columns.len() as u64;
         let contradicts = |index: usize, raw| {
             set.guessed.get(index).is_some_and(|kind| *kind != Kind::Text && !kind.admits(Kind::of(raw)))
         };
@@ -149,6 +149,7 @@ impl Stream {
             }
             let text = rows.text(&field, row).map_err(|error| error.column(column.field().name()))?;
             column.push_text(&text);
+            bytes += text.len() as u64;
         }
         for index in &self.unconfirmed {
             let field = rows.field(set.places[*index]);
@@ -156,6 +157,6 @@ impl Stream {
                 return Err(contradiction());
             }
         }
-        Ok(())
+        Ok(bytes)
     }
 }
