@@ -32,7 +32,10 @@ pub(crate) fn integer(bytes: &[u8], start: usize) -> Option<i64> {
     let count = bytes.len() - start;
     let is_common =
         (1..=MAX_INTEGER_DIGITS).contains(&count) && (bytes[start] != b'0' || count == 1 && !is_negative);
-    let value = i64::try_from(digits(bytes, start).filter(|_| is_common)?).ok()?;
+    if !is_common {
+        return None;
+    }
+    let value = i64::try_from(digits(bytes, start)?).ok()?;
     Some(if is_negative { -value } else { value })
 }
 
