@@ -146,8 +146,9 @@ impl ColumnChunk {
     /// Moves to the header after a page.
     pub(super) fn move_behind(&mut self, page: &LocatedPage) {
         let to = page.body + page.header.compressed;
-        // Positions only increase.
-        let passed = usize::try_from(to - self.at).unwrap_or(usize::MAX).min(self.buffer.len());
+        // The buffer is dropped if the page is before the position.
+        let passed = to.checked_sub(self.at).and_then(|passed| usize::try_from(passed).ok());
+        let passed = passed.unwrap_or(usize::MAX).min(self.buffer.len());
         self.buffer = self.buffer.split_off(passed);
         self.at = to;
     }
