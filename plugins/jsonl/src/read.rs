@@ -3,6 +3,8 @@
 //! first lines of each range, and the streams check every line. Each range of lines becomes a split.
 
 mod blocks;
+mod checks;
+mod column_decoder;
 mod columns;
 mod cursor;
 mod decode;
@@ -20,9 +22,9 @@ mod values_seen;
 
 use crate::options::ReadOptions;
 use crate::{LOOSE_SUFFIX, SUFFIXES};
+use checks::{Basis, Checks};
 use line_range::LineRange;
 use std::sync::Arc;
-use stream::{Basis, Checks};
 use tensorferry_row_text::ColumnLosses;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::file_name::{self, entry_files};

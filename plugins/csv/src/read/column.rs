@@ -1,4 +1,4 @@
-//! Collects the values of a column. Values in the most common notations are parsed at once. All
+//! Collects the values of a column. TypedValues in the most common notations are parsed at once. All
 //! others are collected as strings, which are cast to the column's type together.
 
 use super::SchemaOrigin;
@@ -17,9 +17,9 @@ use tensorferry_sdk::arrow_schema::{DataType, FieldRef, TimeUnit};
 use tensorferry_sdk::{Error, Result};
 
 /// The values of a column that have been read for a batch.
-pub(super) struct Column {
+pub(super) struct ColumnBuilder {
     field: FieldRef,
-    values: Values,
+    values: TypedValues,
     /// Strings that are not in a common notation, and their rows. `values` contains zeros instead.
     others: StringBuilder,
     other_rows: Vec<usize>,
@@ -27,10 +27,10 @@ pub(super) struct Column {
     capacity: (usize, usize),
 }
 
-enum Values {
+enum TypedValues {
     /// Strings, which may have to be cast to the column's type.
     Texts(StringBuilder),
-    /// Values of types that are stored as integers.
+    /// TypedValues of types that are stored as integers.
     Integers(Int64Builder, Notation),
     Floats(Float64Builder),
 }
@@ -48,10 +48,10 @@ enum Notation {
     },
 }
 
-impl Column {
+impl ColumnBuilder {
     pub(super) fn new(field: &FieldRef) -> Self {
         let (field, others) = (field.clone(), StringBuilder::with_capacity(0, 0));
-        let values = Values::new(field.data_type(), (0, 0));
+        let values = TypedValues::new(field.data_type(), (0, 0));
         Self { field, values, others, other_rows: Vec::new(), capacity: (0, 0) }
     }
 
@@ -62,19 +62,19 @@ impl Column {
     /// Returns whether the column can have empty values.
     pub(super) fn may_be_empty(&self) -> bool {
         let data_type = self.field.data_type();
-        matches!(self.values, Values::Texts(_)) && (*data_type == DataType::Utf8 || is_bytes(data_type))
+        matches!(self.values, TypedValues::Texts(_)) && (*data_type == DataType::Utf8 || is_bytes(data_type))
     }
 
     /// Allocates memory for as many rows as in the previous batch.
     pub(super) fn reserve(&mut self) {
-        self.values = Values::new(self.field.data_type(), self.capacity);
+        self.values = TypedValues::new(self.field.data_type(), self.capacity);
     }
 
     pub(super) fn push_null(&mut self) {
         match &mut self.values {
-            Values::Texts(texts) => texts.append_null(),
-            Values::Integers(integers, _) => integers.append_null(),
-            Values::Floats(floats) => floats.append_null(),
+            TypedValues::Texts(texts) => texts.append_null(),
+            TypedValues::Integers(integers, _) => integers.append_null(),
+            TypedValues::Floats(floats) => floats.append_null(),
         }
     }
 
@@ -82,12 +82,12 @@ impl Column {
     pub(super) fn push_common(&mut self, field: &FieldText<'_>) -> bool {
         let (bytes, start) = field.in_context();
         match &mut self.values {
-            Values::Texts(_) => false,
-            Values::Integers(integers, notation) => {
+            TypedValues::Texts(_) => false,
+            TypedValues::Integers(integers, notation) => {
                 let value = notation.parse(bytes, start);
                 value.map(|value| integers.append_value(value)).is_some()
             }
-            Values::Floats(floats) => {
+            TypedValues::Floats(floats) => {
                 number::float(bytes, start).map(|value| floats.append_value(value)).is_some()
             }
         }
@@ -96,12 +96,12 @@ impl Column {
     /// Appends the text of a value.
     pub(super) fn push_text(&mut self, text: &str) {
         let row = match &mut self.values {
-            Values::Texts(texts) => return texts.append_value(text),
-            Values::Integers(integers, _) => {
+            TypedValues::Texts(texts) => return texts.append_value(text),
+            TypedValues::Integers(integers, _) => {
                 integers.append_value(0);
                 integers.len()
             }
-            Values::Floats(floats) => {
+            TypedValues::Floats(floats) => {
                 floats.append_value(0.0);
                 floats.len()
             }
@@ -125,18 +125,18 @@ impl Column {
             Some(cast.map_err(|(place, error)| (rows[place], error))?)
         };
         let array: ArrayRef = match &mut self.values {
-            Values::Texts(texts) => {
+            TypedValues::Texts(texts) => {
                 self.capacity = (texts.len(), texts.values_slice().len());
                 return cast(texts.finish(), &self.field, origin, losses);
             }
-            Values::Integers(integers, _) => {
+            TypedValues::Integers(integers, _) => {
                 if let Some(others) = others {
                     let others = cast_plain(&others, &DataType::Int64)?;
                     replace(integers.values_slice_mut(), &rows, others.as_primitive::<Int64Type>().values());
                 }
                 Arc::new(integers.finish())
             }
-            Values::Floats(floats) => {
+            TypedValues::Floats(floats) => {
                 if let Some(others) = others {
                     replace(floats.values_slice_mut(), &rows, others.as_primitive::<Float64Type>().values());
                 }
@@ -162,7 +162,7 @@ fn cast_plain(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, (usize
     arrow_cast::cast(array, data_type).map_err(|error| (0, Error::unsupported(error.to_string())))
 }
 
-impl Values {
+impl TypedValues {
     fn new(data_type: &DataType, (rows, bytes): (usize, usize)) -> Self {
         let notation = match data_type {
             DataType::Float64 => return Self::Floats(Float64Builder::with_capacity(rows)),

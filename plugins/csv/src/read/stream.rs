@@ -1,7 +1,7 @@
 //! Streams rows in batches.
 
 use super::SchemaOrigin;
-use super::column::Column;
+use super::column::ColumnBuilder;
 use super::rows::Rows;
 use crate::kind::Kind;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(super) fn open(mut rows: Rows, set: &Arc<Columns>, scan: &ScanRequest) -> Re
     let is_other = |index: &usize| !wanted.contains(index) && set.guessed[*index] != Kind::Text;
     let mut stream = Stream {
         rows,
-        columns: columns.map(|(index, field)| (*index, Column::new(field))).collect(),
+        columns: columns.map(|(index, field)| (*index, ColumnBuilder::new(field))).collect(),
         has_texts: schema.fields().iter().any(|field| *field.data_type() == DataType::Utf8),
         schema: schema.clone(),
         unconfirmed: (0..set.guessed.len()).filter(is_other).collect(),
@@ -63,7 +63,7 @@ struct Stream {
     rows: Rows,
     schema: SchemaRef,
     /// The requested columns, and their indexes in the set.
-    columns: Vec<(usize, Column)>,
+    columns: Vec<(usize, ColumnBuilder)>,
     /// Indexes of the columns that are not requested, but whose guessed types must be confirmed.
     unconfirmed: Vec<usize>,
     set: Arc<Columns>,

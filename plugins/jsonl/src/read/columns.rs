@@ -4,18 +4,17 @@
 //! the value is invalid or has a different form, such as an integer that is written as `1e3`.
 //! [`arrow_json`] then decodes the lines again, or finds the error.
 
+use super::checks::Basis;
+use super::column_decoder::{ColumnContext, ColumnDecoder, Validity};
 use super::cursor::{Cursor, Number};
 use super::decode::decode_lines;
 use super::objects::ObjectDecoder;
-use super::stream::{Basis, Checks};
-use arrow_buffer::{NullBuffer, OffsetBuffer};
+use arrow_buffer::OffsetBuffer;
 use arrow_json::ReaderBuilder;
 use std::sync::Arc;
 use tensorferry_row_text::{ColumnLosses, exact};
 use tensorferry_sdk::LossKind;
-use tensorferry_sdk::arrow_array::builder::{
-    ArrayBuilder as _, BooleanBuilder, GenericStringBuilder, NullBufferBuilder,
-};
+use tensorferry_sdk::arrow_array::builder::{ArrayBuilder as _, BooleanBuilder, GenericStringBuilder};
 use tensorferry_sdk::arrow_array::types::{
     ArrowPrimitiveType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
     UInt16Type, UInt32Type, UInt64Type,
@@ -25,43 +24,6 @@ use tensorferry_sdk::arrow_array::{
     new_empty_array,
 };
 use tensorferry_sdk::arrow_schema::{DataType, FieldRef};
-
-/// A decoder for the values of a column. Each function returns `None` if the column cannot contain
-/// the value.
-pub(super) trait ColumnDecoder: Send {
-    /// Decodes a value that is not null.
-    fn value(&mut self, cursor: &mut Cursor<'_>) -> Option<()>;
-
-    fn append_nulls(&mut self, count: usize) -> Option<()>;
-
-    /// Returns the values so far, and removes them. Adds the losses of the values.
-    fn finish(&mut self) -> Option<ArrayRef>;
-
-    #[inline]
-    fn value_or_null(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
-        if cursor.eat_all(b"null") { self.append_nulls(1) } else { self.value(cursor) }
-    }
-
-    /// Decodes the items of a list, and returns their number.
-    fn items(&mut self, cursor: &mut Cursor<'_>) -> Option<usize> {
-        cursor.expect(b'[')?;
-        let (mut count, mut has_more) = (0, cursor.has_first(b']'));
-        while has_more {
-            self.value_or_null(cursor)?;
-            count += 1;
-            has_more = cursor.has_next(b']')?;
-        }
-        Some(count)
-    }
-}
-
-/// The part of a schema for which a decoder is created.
-#[derive(Clone, Copy)]
-pub(super) struct ColumnContext<'a> {
-    pub(super) checks: &'a Checks,
-    /// Name of the column that contains the field.
-    pub(super) column: &'a str,
-}
 
 /// Creates a decoder for a field. Returns `None` if the type is not supported.
 pub(super) fn column_decoder(field: &FieldRef, context: ColumnContext<'_>) -> Option<Box<dyn ColumnDecoder>> {
@@ -94,36 +56,6 @@ pub(super) fn column_decoder(field: &FieldRef, context: ColumnContext<'_>) -> Op
         DataType::Struct(fields) => Box::new(ObjectDecoder::new(fields, validity, context)?),
         _ => Box::new(OtherDecoder::new(field, context)?),
     })
-}
-
-/// The nulls of a column.
-pub(super) struct Validity {
-    nulls: NullBufferBuilder,
-    is_nullable: bool,
-}
-
-impl Validity {
-    fn new(is_nullable: bool) -> Self {
-        Self { nulls: NullBufferBuilder::new(0), is_nullable }
-    }
-
-    #[inline]
-    pub(super) fn append_value(&mut self) {
-        self.nulls.append_non_null();
-    }
-
-    pub(super) fn append_nulls(&mut self, count: usize) -> Option<()> {
-        self.nulls.append_n_nulls(count);
-        self.is_nullable.then_some(())
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.nulls.len()
-    }
-
-    pub(super) fn finish(&mut self) -> Option<NullBuffer> {
-        self.nulls.finish()
-    }
 }
 
 struct NullDecoder(Validity);

@@ -1,8 +1,8 @@
 //! Decodes objects: rows, and structs within rows.
 
-use super::columns::{ColumnContext, ColumnDecoder, Validity, column_decoder};
+use super::checks::{Basis, Checks};
+use super::column_decoder::{ColumnContext, ColumnDecoder, CreateDecoder, Validity};
 use super::cursor::Cursor;
-use super::stream::{Basis, Checks};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tensorferry_row_text::ColumnLosses;
@@ -20,9 +20,9 @@ pub(super) struct RowDecoder {
 
 impl RowDecoder {
     /// Creates a decoder. Returns `None` if a type is not supported.
-    pub(super) fn new(schema: &SchemaRef, checks: &Checks) -> Option<Self> {
+    pub(super) fn new(schema: &SchemaRef, checks: &Checks, create: CreateDecoder) -> Option<Self> {
         let columns = schema.fields().iter();
-        let columns = columns.map(|field| (field, ColumnContext { checks, column: field.name() }));
+        let columns = columns.map(|field| (field, ColumnContext { checks, column: field.name(), create }));
         Some(Self { schema: schema.clone(), keys: KeyDecoders::new(columns, checks)? })
     }
 
@@ -128,7 +128,7 @@ impl KeyDecoders {
         for (field, context) in fields {
             places.entry(field.name().clone()).or_insert(keys.len());
             let text = serde_json::to_vec(field.name()).ok()?;
-            let values = column_decoder(field, context)?;
+            let values = (context.create)(field, context)?;
             keys.push(KeyDecoder { text, field: field.clone(), values, len: 0, absent: None });
         }
         Some(Self { keys, places, is_strict: checks.is_strict })

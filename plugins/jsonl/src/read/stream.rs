@@ -1,55 +1,23 @@
 //! Streams the rows of one range of lines in batches.
 
 use super::blocks::{Block, Blocks};
-use super::decode::{ExactDecoders, decode_lines};
+use super::checks::{Basis, Checks};
+use super::columns::column_decoder;
+use super::decode::decode_lines;
 use super::fault::{LineError, LinePosition, not_an_object, of_json, one_line};
 use super::line_range::LineRange;
 use super::objects::RowDecoder;
-use super::values_seen::ValuesSeen;
 use arrow_json::ReaderBuilder;
 use arrow_json::reader::Decoder;
 use serde::de::IgnoredAny;
 use std::collections::HashMap;
-use std::sync::Arc;
-use tensorferry_row_text::ColumnLosses;
 use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions};
-use tensorferry_sdk::arrow_schema::{ArrowError, Fields, SchemaRef};
+use tensorferry_sdk::arrow_schema::{ArrowError, SchemaRef};
 use tensorferry_sdk::records::{BatchStream, Projection, ScanRequest, batches};
 use tensorferry_sdk::{Error, ErrorKind, Limits, Result};
 
 /// Maximum number of rows that are skipped in one step.
 const SKIPPED_ROWS: usize = 1 << 16;
-
-/// The lines from which the schema was inferred.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Basis {
-    /// All lines. Every line is valid JSON, and all losses that concern keys have already been
-    /// reported.
-    AllLines,
-    /// Sampled lines, without any losses. If another line would change the schema or add a loss,
-    /// the guess was wrong.
-    SampledLines,
-    /// Lines that the user has limited, or none because the user set the schema.
-    Given,
-}
-
-/// Settings for the line checks other than the type check.
-pub(super) struct Checks {
-    /// Whether a key that is not in the schema is an error.
-    pub(super) is_strict: bool,
-    pub(super) basis: Basis,
-    pub(super) seen: Option<ValuesSeen>,
-    pub(super) losses: ColumnLosses,
-}
-
-impl Checks {
-    /// Makes a builder for columns use the decoders of this crate.
-    pub(super) fn decoders(&self, builder: ReaderBuilder, columns: &Fields) -> ReaderBuilder {
-        let looks_at_keys = self.basis != Basis::AllLines;
-        let decoders = ExactDecoders::new(columns, self.losses.clone(), looks_at_keys);
-        builder.with_strict_mode(self.is_strict).with_decoder_factory(Arc::new(decoders))
-    }
-}
 
 /// Streams the requested fields and rows.
 pub(super) fn open(
@@ -73,7 +41,12 @@ pub(super) fn open(
     let mut stream = Stream {
         blocks: Blocks::new(range, limits)?,
         range: range.clone(),
-        decoding: Decoding { row_decoder: RowDecoder::new(&wanted, &checks), wanted, checks, decoder: None },
+        decoding: Decoding {
+            row_decoder: RowDecoder::new(&wanted, &checks, column_decoder),
+            wanted,
+            checks,
+            decoder: None,
+        },
         rows,
         bytes: scan.bytes,
         skip: scan.first_row,
@@ -154,7 +127,7 @@ impl Decoding {
         if self.checks.basis == Basis::SampledLines {
             return Err(Error::wrong_guess("a line does not fit the sampled lines"));
         }
-        self.row_decoder = RowDecoder::new(&self.wanted, &self.checks);
+        self.row_decoder = RowDecoder::new(&self.wanted, &self.checks, column_decoder);
         if self.checks.basis == Basis::Given
             && let Some((row, error)) =
                 block.row_lines().find_map(|row| malformed(row.text).map(|e| (row, e)))
@@ -227,6 +200,8 @@ mod tests {
 
     use super::*;
     use crate::JsonLines;
+    use std::sync::Arc;
+    use tensorferry_row_text::ColumnLosses;
     use tensorferry_sdk::arrow_schema::{DataType, Field, Schema, TimeUnit};
     use tensorferry_sdk::records::Batches;
     use tensorferry_sdk::{Format as _, MemoryContext, MemorySource, Options, Side};
@@ -259,7 +234,7 @@ mod tests {
         let schema = Arc::new(Schema::new(vec![Field::new("v", data_type.clone(), true)]));
         let (losses, basis) = (ColumnLosses::default(), Basis::Given);
         let checks = Checks { is_strict: false, basis, seen: None, losses };
-        let row_decoder = RowDecoder::new(&schema, &checks);
+        let row_decoder = RowDecoder::new(&schema, &checks, column_decoder);
         let mut decoding = Decoding { wanted: schema, checks, row_decoder, decoder: None };
         let text = format!("{{\"v\": {value}}}\n{{\"other\": [{value}]}}\n {{}}\r\n\n{{\"v\":{value} }}");
         let fast = decoding.row_decoder.as_mut().unwrap().batch(text.as_bytes(), 4);

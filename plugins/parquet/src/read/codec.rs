@@ -17,7 +17,7 @@ const BROTLI_READ: usize = 4 << 10;
 /// Number of compressed bytes that a stream reads at a time.
 const STREAM_READ: usize = 128 << 10;
 /// Base-2 logarithm of the maximum window of a Zstandard frame that is read as a stream. Encoders use
-/// larger windows only if they are told to.
+/// larger windows only on request.
 const MAX_WINDOW_LOG: u32 = 23;
 
 thread_local! {
