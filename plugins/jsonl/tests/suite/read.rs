@@ -363,7 +363,7 @@ fn a_key_that_repeats_is_a_loss_with_a_schema_too() {
     let expected = [(LossKind::Record, "a".to_owned()), (LossKind::Record, "x".to_owned())];
     assert_eq!(lost(text, &[], ""), expected);
     assert_eq!(lost(text, SCHEMA, schema), expected);
-    // Values that are not read lose nothing else.
+    // Values that are not read cause no other losses.
     let schema = r#"{"columns": [{"name": "f", "type": "float64"}]}"#;
     let text = "{\"f\": 0.12345678901234567890, \"f\": 1}";
     assert_eq!(lost(text, SCHEMA, schema), [(LossKind::Record, "f".to_owned())]);
