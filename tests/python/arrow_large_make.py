@@ -24,9 +24,9 @@ frame = polars.DataFrame(
 # The remaining rows refer to parts of the text that are in no order.
 shuffled = frame.with_columns(text=polars.col("text").shuffle(seed=7)).rechunk()
 for codec in ["uncompressed", "lz4", "zstd"]:
-    shuffled.write_ipc(os.path.join(folder, f"polars-{codec}.arrow"), compression=codec)
+    shuffled.write_ipc(os.path.join(folder, f"polars-{codec}.arrow"), compression=codec, record_batch_size=n)
 table = frame.to_arrow().combine_chunks()
-views = pyarrow.array(text, pyarrow.string_view()).take(pyarrow.array(range(n - 1, -1, -1)))
+views = pyarrow.array(text[::-1], pyarrow.string_view())
 maps = pyarrow.array([[("a", i)] for i in range(n)], pyarrow.map_(pyarrow.string(), pyarrow.int64()))
 table = table.append_column("view", views).append_column("map", maps)
 for codec in [None, "lz4", "zstd"]:
