@@ -1,7 +1,7 @@
 //! Numbers in the notation that most files use. All other notations take a slower path.
 
 use crate::dialect::ONES;
-use tensorferry_row_text::exact;
+use tensorferry_row_text::{eight_digits, exact};
 
 /// Maximum number of digits that always fit into 63 bits.
 const MAX_INTEGER_DIGITS: usize = 18;
@@ -102,20 +102,10 @@ fn digits(bytes: &[u8], start: usize) -> Option<u64> {
         };
         // Replaces the bytes before the digits with zeros.
         let before = (1 << (8 * (WORD - count))) - 1;
-        value += scale * eight_digits((word & !before) | (ZEROS & before))?;
+        value += scale * eight_digits(((word & !before) | (ZEROS & before)).to_le_bytes())?;
         (scale, end) = (scale.wrapping_mul(100_000_000), end - count);
     }
     Some(value)
-}
-
-/// Returns the number with the eight digits in a word, or `None` if any byte is not a digit. The
-/// first digit is in the lowest byte.
-fn eight_digits(word: u64) -> Option<u64> {
-    const HIGH: u64 = ONES * 0xf0;
-    let is_number = word & HIGH == ZEROS && word.wrapping_add(ONES * 6) & HIGH == ZEROS;
-    let pairs = ((word & !HIGH).wrapping_mul((10 << 8) + 1) >> 8) & 0x00ff_00ff_00ff_00ff;
-    let fours = (pairs.wrapping_mul((100 << 16) + 1) >> 16) & 0x0000_ffff_0000_ffff;
-    is_number.then_some(fours.wrapping_mul((10_000 << 32) + 1) >> 32)
 }
 
 #[cfg(test)]

@@ -142,14 +142,15 @@ impl Encoder {
             schema -= skipped;
             // A message starts with a marker and the length of the metadata.
             if metadata.is_none() && !bytes.is_empty() {
-                let len = bytes.get(4..8).and_then(|len| len.first_chunk()).copied().map(u32::from_le_bytes);
-                metadata = Some(8 + u64::from(len.unwrap_or_default()));
+                let len = bytes.get(4..8).and_then(|len| len.first_chunk());
+                metadata = Some(len.map_or(u64::MAX, |len| 8 + u64::from(u32::from_le_bytes(*len))));
             }
             output.write(bytes)?;
             all += bytes.len() as u64;
         }
         let metadata = metadata.filter(|metadata| *metadata <= all);
-        let metadata = metadata.ok_or_else(|| Error::plugin("the Arrow library wrote no message"))?;
+        let metadata =
+            metadata.ok_or_else(|| Error::plugin("the Arrow library wrote an unknown form of message"))?;
         Ok((metadata, all - metadata))
     }
 

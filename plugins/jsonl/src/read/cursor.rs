@@ -1,5 +1,7 @@
 //! Reads the tokens of JSON lines.
 
+use tensorferry_row_text::eight_digits;
+
 /// Maximum number of nested lists and objects in a skipped value.
 const MAX_SKIPPED_LEVELS: u32 = 60;
 /// Number of decimal digits that always fit into a u64.
@@ -198,7 +200,7 @@ impl<'a> Cursor<'a> {
         let start = self.at;
         let bytes = self.text.as_bytes();
         while let Some(eight) =
-            bytes.get(self.at..).and_then(|rest| rest.first_chunk()).and_then(eight_digits)
+            bytes.get(self.at..).and_then(|rest| rest.first_chunk()).and_then(|eight| eight_digits(*eight))
         {
             *number = number.wrapping_mul(100_000_000).wrapping_add(eight);
             self.at += 8;
@@ -277,20 +279,6 @@ fn end_of_plain_text(text: &[u8], mut at: usize) -> usize {
         .iter()
         .position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20))
         .map_or(text.len(), |place| at + place)
-}
-
-/// Returns the number that eight digits represent, or `None` if a byte is not a digit.
-#[inline]
-fn eight_digits(bytes: &[u8; 8]) -> Option<u64> {
-    let word = u64::from_le_bytes(*bytes) ^ (0x30 * ONES);
-    // Bytes above 9 have a bit in the upper half, or get one if 6 is added.
-    if (word | word.wrapping_add(6 * ONES)) & (0xf0 * ONES) != 0 {
-        return None;
-    }
-    // Joins neighboring digits to pairs, pairs to fours, and fours to the number.
-    let pairs = word.wrapping_mul(10).wrapping_add(word >> 8) & 0x00ff_00ff_00ff_00ff;
-    let fours = pairs.wrapping_mul(100).wrapping_add(pairs >> 16) & 0x0000_ffff_0000_ffff;
-    Some(fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff)
 }
 
 impl Number<'_> {

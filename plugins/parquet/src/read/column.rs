@@ -118,8 +118,7 @@ impl ColumnChunk {
         DecoderMemory::new(self.compression, self.descriptor.physical_type())
     }
 
-    /// Parses the next header, and moves behind its page. Skips pages without values. Returns
-    /// `None` at the end of the chunk.
+    /// Parses the next header. Skips pages without values. Returns `None` at the end of the chunk.
     pub(super) fn next_page(&mut self) -> Result<Option<LocatedPage>> {
         while self.at < self.end {
             let start = self.at;
@@ -143,12 +142,10 @@ impl ColumnChunk {
         Ok(None)
     }
 
-    /// Moves to the header after a page.
+    /// Moves to the header after a page, which must not be before the position.
     pub(super) fn move_behind(&mut self, page: &LocatedPage) {
         let to = page.body + page.header.compressed;
-        // The buffer is dropped if the page is before the position.
-        let passed = to.checked_sub(self.at).and_then(|passed| usize::try_from(passed).ok());
-        let passed = passed.unwrap_or(usize::MAX).min(self.buffer.len());
+        let passed = usize::try_from(to - self.at).unwrap_or(usize::MAX).min(self.buffer.len());
         self.buffer = self.buffer.split_off(passed);
         self.at = to;
     }

@@ -12,9 +12,12 @@
 //! while a page loads  its compressed bytes in addition, unless the chunk is not compressed
 //! ```
 //!
-//! A stream first decodes all columns at once, and counts each page before it is read. If the pages
-//! of all columns do not fit, the stream decodes one group of columns after another, for a
-//! window of rows. The pages of a column that do not fit even then are an error.
+//! Large pages are read in parts if possible, and take the memory of two parts.
+//!
+//! A stream usually decodes all columns at once, and counts each page before it is read. If the pages
+//! of all columns do not fit, the stream decodes one group of columns after another, for a window of
+//! rows. A wide table is also decoded in groups if its rows fit in one window. The pages of a column
+//! that do not fit even then are an error.
 //!
 //! Streams that hold memory while the host consumes their batches never wait for each other. A
 //! stream waits only for groups of columns that are being decoded now, which always finish.

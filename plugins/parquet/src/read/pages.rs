@@ -1,12 +1,12 @@
 //! Reads and checks the pages of one column in one row group before the `parquet` crate decodes them.
 
 use super::column::{ColumnChunk, LocatedPage};
-use super::header::PageKind;
+use super::header::{PageHeader, PageKind};
 use super::int96::Int96Units;
 use super::levels::split_levels;
 use super::memory::{HeldDecoder, ReadMemory};
 use super::old_writer::OldWriter;
-use super::parts::{self, PageParts, ValueStream};
+use super::parts::{self, PageParts, Sequence};
 use super::{OpenFile, delta, file::SourceFile};
 use crate::fault::FirstError;
 use bytes::Bytes;
@@ -166,8 +166,7 @@ pub(super) struct CheckedPages {
     next: Option<LocatedPage>,
     /// The parts of the next page that have not been read, if it is read in parts.
     parts: Option<PageParts>,
-    /// The rest of a dictionary whose values are in the order of the rows.
-    sequence: Option<ValueStream>,
+    sequence: Option<Sequence>,
     /// A dictionary that was skipped, which the `parquet` crate may read later.
     deferred: Option<LocatedPage>,
 }
@@ -176,7 +175,8 @@ impl CheckedPages {
     /// Returns the number of bytes that are needed to load only the first page.
     pub(super) fn memory_of_first_page(&mut self) -> Result<u64, ParquetError> {
         let next = self.peek()?;
-        Ok(next.map_or(0, |page| self.chunk.decoder_memory().load(&parts::estimated(&self.chunk, &page))))
+        Ok(next
+            .map_or(0, |page| self.chunk.decoder_memory().load(&parts::estimated(&self.chunk, page.header))))
     }
 
     /// Keeps an error that names the column, and returns it as a `parquet` crate error.
@@ -197,9 +197,9 @@ impl CheckedPages {
             let next = self.chunk.next_page().map_err(|error| self.fail(error))?;
             let Some(page) = next else { break };
             if parts::is_sequence(&self.chunk, &page) {
-                self.reserve(&page)?;
-                let values = ValueStream::dictionary(&self.chunk, &page);
-                self.sequence = Some(values.map_err(|error| self.fail(error))?);
+                self.reserve(&parts::in_parts(&self.chunk, page.header))?;
+                let sequence = Sequence::open(&self.chunk, &page);
+                self.sequence = Some(sequence.map_err(|error| self.fail(error))?);
                 self.chunk.move_behind(&page);
             } else {
                 self.next = next;
@@ -221,15 +221,14 @@ impl CheckedPages {
     }
 
     /// Reserves the memory for a page.
-    fn reserve(&mut self, located: &LocatedPage) -> Result<(), ParquetError> {
-        let header = parts::estimated(&self.chunk, located);
-        let fits = self.held.as_mut().is_none_or(|held| held.load(&header));
+    fn reserve(&mut self, header: &PageHeader) -> Result<(), ParquetError> {
+        let fits = self.held.as_mut().is_none_or(|held| held.load(header));
         if fits { Ok(()) } else { Err(self.out_of_memory()) }
     }
 
     /// Reads, decompresses and checks a page.
     fn load(&mut self, located: &LocatedPage) -> Result<Page, ParquetError> {
-        self.reserve(located)?;
+        self.reserve(&located.header)?;
         let read = self.chunk.read(located).and_then(|bytes| {
             if let Some(held) = &mut self.held {
                 held.loaded();
@@ -243,12 +242,13 @@ impl CheckedPages {
 
     fn open_parts(&mut self, located: &LocatedPage) -> Result<PageParts, ParquetError> {
         if parts::is_divided(&located.header, self.chunk.compression, &self.descriptor) {
-            self.reserve(located)?;
+            self.reserve(&parts::in_parts(&self.chunk, located.header))?;
             return PageParts::open(&self.chunk, located).map_err(|error| self.fail(error));
         }
         let page = self.load(located)?;
-        let levels = split_levels(&page, &self.descriptor).map_err(|error| self.fail(error))?.0;
-        Ok(PageParts::indexed(&page, &levels, self.descriptor.max_def_level()))
+        let sequence =
+            self.sequence.as_mut().ok_or_else(|| ParquetError::General("no dictionary".to_owned()))?;
+        PageParts::indexed(&page, &self.descriptor, sequence).map_err(|error| self.fail(error))
     }
 
     /// Returns the next part of a page that is read in parts, or `None` at its end.

@@ -105,15 +105,17 @@ fn after(next: u32, page: &Page, column: &ColumnDescriptor) -> Result<Option<u32
     Ok(Some(expected))
 }
 
-/// Returns the header for estimating the memory of a page.
-pub(super) fn estimated(chunk: &ColumnChunk, page: &LocatedPage) -> PageHeader {
-    let header = page.header;
-    if !is_divided(&header, chunk.compression, &chunk.descriptor) && !is_sequence(chunk, page) {
-        return header;
-    }
+/// Returns the header for estimating the memory of a page that is read in parts.
+pub(super) fn in_parts(chunk: &ColumnChunk, header: PageHeader) -> PageHeader {
     let memory = MEMORY + codec::stream_memory(chunk.compression);
     let kind = PageKind::Data { definition: Encoding::RLE, repetition: Encoding::RLE };
     PageHeader { kind, uncompressed: header.uncompressed.min(memory), compressed: 0, ..header }
+}
+
+/// Returns the header for estimating the memory of a page that is not a sequence.
+pub(super) fn estimated(chunk: &ColumnChunk, header: PageHeader) -> PageHeader {
+    let is_divided = is_divided(&header, chunk.compression, &chunk.descriptor);
+    if is_divided { in_parts(chunk, header) } else { header }
 }
 
 /// Returns the maximum number of bytes that the column's decoder needs. Reads the headers of
@@ -131,10 +133,13 @@ pub(super) fn max_memory(chunk: &ColumnChunk) -> Result<u64> {
             page => page?,
         };
         let Some(page) = page else { break };
-        let header = estimated(&chunk, &page);
+        let is_sequence = is_sequence(&chunk, &page);
+        let header = if is_sequence { in_parts(&chunk, page.header) } else { estimated(&chunk, page.header) };
         let loading = decoder.load(&header);
         max = max.max(loading);
-        if page.header.kind == PageKind::Dictionary {
+        if is_sequence {
+            longest = longest.max(header.uncompressed);
+        } else if header.kind == PageKind::Dictionary {
             dictionary = loading;
         } else {
             longest = longest.max(header.uncompressed);
@@ -147,12 +152,19 @@ pub(super) fn max_memory(chunk: &ColumnChunk) -> Result<u64> {
 }
 
 /// Values that are read one after another.
-pub(super) struct ValueStream {
+struct ValueStream {
     stream: Box<dyn Read + Send>,
     /// Length of each value in bytes; `None` for byte arrays, which have a length prefix.
     width: Option<usize>,
     /// Number of bytes that the rest of the page must have.
     bytes_left: u64,
+}
+
+/// The rest of a dictionary whose values are in the order of the rows.
+pub(super) struct Sequence {
+    values: ValueStream,
+    /// Index of the next value.
+    next: u32,
 }
 
 /// The parts of a page that have not been read.
@@ -166,13 +178,17 @@ pub(super) struct PageParts {
     values: Option<ValueStream>,
 }
 
-impl ValueStream {
-    /// Opens the values of a dictionary.
-    pub(super) fn dictionary(chunk: &ColumnChunk, page: &LocatedPage) -> Result<Self> {
+impl Sequence {
+    /// Opens a dictionary for which [`is_sequence`] is true.
+    pub(super) fn open(chunk: &ColumnChunk, page: &LocatedPage) -> Result<Self> {
         let stream = codec::stream(chunk.compression, CheckedRange::new(chunk, page))?;
-        Ok(Self { stream, width: width(&chunk.descriptor), bytes_left: page.header.uncompressed })
+        let values =
+            ValueStream { stream, width: width(&chunk.descriptor), bytes_left: page.header.uncompressed };
+        Ok(Self { values, next: 0 })
     }
+}
 
+impl ValueStream {
     /// Appends the next value.
     fn read_value(&mut self, values: &mut Vec<u8>, check: impl Fn(u64) -> Result<()>) -> Result<()> {
         let len = if let Some(width) = self.width {
@@ -200,7 +216,7 @@ impl ValueStream {
     }
 
     /// Checks that the page has no more bytes. Reading the end also checks the checksum.
-    pub(super) fn check_end(&mut self) -> Result<()> {
+    fn check_end(&mut self) -> Result<()> {
         let more = io::copy(&mut (&mut self.stream).take(self.bytes_left + 1), &mut io::sink());
         if more.map_err(codec::failed)? == self.bytes_left {
             return Ok(());
@@ -244,21 +260,28 @@ impl PageParts {
         Ok(Self { levels, max_level, left, values: Some(values) })
     }
 
-    /// Opens a page whose values are the next values of a dictionary.
-    pub(super) fn indexed(page: &Page, levels: &[u8], max_level: i16) -> Self {
+    /// Opens a page of indices, which must be those of the next values in the sequence.
+    pub(super) fn indexed(page: &Page, column: &ColumnDescriptor, sequence: &mut Sequence) -> Result<Self> {
+        // The footer may claim fewer values than the pages have, so not all pages were checked.
+        sequence.next = after(sequence.next, page, column)?.ok_or_else(|| {
+            Error::malformed("a column has more values than its footer claims, and they are not in order")
+        })?;
+        let max_level = column.max_def_level();
+        let levels = split_levels(page, column)?.0;
         let levels = (max_level > 0).then(|| Numbers::levels(levels.to_vec(), max_level));
-        Self { levels, max_level, left: page.num_values(), values: None }
+        Ok(Self { levels, max_level, left: page.num_values(), values: None })
     }
 
     /// Returns the next part as a page, or `None` at the end of the page. `check` is called with the
     /// length of each long value before the value is read.
     pub(super) fn next(
         &mut self,
-        dictionary: Option<&mut ValueStream>,
+        sequence: Option<&mut Sequence>,
         check: impl Fn(u64) -> Result<()>,
     ) -> Result<Option<Page>> {
         let is_own = self.values.is_some();
-        let source = self.values.as_mut().or(dictionary).ok_or_else(cut)?;
+        let source =
+            self.values.as_mut().or(sequence.map(|sequence| &mut sequence.values)).ok_or_else(cut)?;
         if self.left == 0 {
             return if is_own { source.check_end().map(|()| None) } else { Ok(None) };
         }

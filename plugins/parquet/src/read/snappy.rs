@@ -131,6 +131,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use tensorferry_test_kit::random;
 
     fn read(block: &[u8]) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
@@ -140,14 +141,11 @@ mod tests {
 
     #[test]
     fn a_stream_has_the_bytes_of_the_block() {
-        let mut state = 7_u32;
-        let mut random = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            state.to_be_bytes()[0]
-        };
-        let noise: Vec<u8> = (0..300_000).map(|_| random()).collect();
-        let words: Vec<u8> =
-            (0..50_000).flat_map(|_| b"one two three four".repeat(1 + usize::from(random() % 2))).collect();
+        let noise = random::bytes(300_000, 7);
+        let words: Vec<u8> = noise[..50_000]
+            .iter()
+            .flat_map(|byte| b"one two three four".repeat(1 + usize::from(*byte % 2)))
+            .collect();
         let mixed = [&noise[..70_000], &words, &noise[..100], &vec![0; 200_000], &noise].concat();
         for bytes in [&b""[..], b"a", &noise, &words, &mixed] {
             let block = snap::raw::Encoder::new().compress_vec(bytes).unwrap();

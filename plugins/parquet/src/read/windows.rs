@@ -156,7 +156,9 @@ impl Windows {
         };
         let decoded = std::thread::scope(|scope| {
             let others = pages.memory.threads.min(self.groups.len()).saturating_sub(1);
-            let others: Vec<_> = (0..others).map(|_| scope.spawn(decode_all)).collect();
+            // If the system does not start a thread, this thread decodes its groups.
+            let start = |_| std::thread::Builder::new().spawn_scoped(scope, decode_all).ok();
+            let others: Vec<_> = (0..others).filter_map(start).collect();
             let mut decoded = vec![decode_all()];
             let joined = others
                 .into_iter()

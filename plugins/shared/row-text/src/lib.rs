@@ -9,6 +9,7 @@ mod codec;
 mod column_losses;
 mod compression;
 mod decompressed;
+mod digits;
 mod scan_all;
 mod text_file;
 
@@ -16,5 +17,6 @@ pub use codec::{Codec, beginning, shard_files, uncompressed_name, with_suffixes}
 pub use column_losses::ColumnLosses;
 pub use compression::{Compression, CompressionOptions, MIN_BLOCK_BYTES};
 pub use decompressed::{DecompressedReader, SourceRead, damage_error, max_expanded_len};
+pub use digits::eight_digits;
 pub use scan_all::scan_all;
 pub use text_file::TextFile;
